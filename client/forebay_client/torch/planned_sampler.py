@@ -81,9 +81,8 @@ class PlannedSampler(torch.utils.data.Sampler):
         return len(self.sampler)
 
     def __iter__(self) -> Iterator[Any]:
-        resumed, self._resumed = self._resumed, None
-        if resumed is not None:
-            return self._rest_of_epoch(resumed)
+        if self._resumed is not None:
+            return self._rest_of_epoch()
         if draws_early(self.sampler):
             before, order = self._state_before(), preview(self.sampler)
             return self._whole_epoch(before, order, iter(self.sampler))
@@ -92,13 +91,14 @@ class PlannedSampler(torch.utils.data.Sampler):
     def state_dict(self, yielded: int | None = None) -> dict[str, Any]:
         """The state of the current epoch, for load_state_dict.
 
-        `yielded`: how many indices or batches the job has used, where its loader draws ahead of it; StatefulDataLoader
-        knows that itself. By default, how many were drawn."""
+        `yielded`: how many indices or batches of the epoch the job has used, where its loader draws ahead of it, as
+        far as the epoch's end; StatefulDataLoader knows that itself. By default, how many were drawn."""
         if self._resumed is not None:
             return self._resumed
-        before = self._before if self._is_open else self._state_before()
+        is_within = self._is_open or (yielded is not None and 0 < yielded < self._yielded)
+        before = self._before if is_within else self._state_before()
         count = self._yielded if yielded is None else yielded
-        return {"version": _VERSION, "yielded": count if self._is_open else 0, "epoch": self._epoch, "before": before}
+        return {"version": _VERSION, "yielded": count if is_within else 0, "epoch": self._epoch, "before": before}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The next epoch that is iterated over is the rest of the one that was saved."""
@@ -130,8 +130,13 @@ class PlannedSampler(torch.utils.data.Sampler):
             self._plans.skip("its sampler has no length")
         yield from self._counted(units)
 
-    def _rest_of_epoch(self, state: dict[str, Any]) -> Iterator[Any]:
-        """What was left of an epoch whose state was saved."""
+    def _rest_of_epoch(self) -> Iterator[Any]:
+        """What was left of an epoch whose state was saved. It is taken with the first index: a DataLoader with workers
+        makes two iterators, and uses the second."""
+        state, self._resumed = self._resumed, None
+        if state is None:
+            yield from self._whole_epoch()
+            return
         before = state["before"]
         self._restore(before)
         order = preview(self.sampler, before["global"])

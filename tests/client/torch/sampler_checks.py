@@ -235,8 +235,22 @@ def check_an_epoch_is_resumed_in_its_middle() -> None:
             assert len(begun) == 2
             if following is not None:
                 assert list(resumed) == following, name
-            early = sampler.state_dict(yielded=1)
-            assert early["yielded"] == 0, "the epoch is over"
+            assert sampler.state_dict(yielded=len(begun) + len(rest))["yielded"] == 0, "the epoch is over"
+
+
+def check_an_epoch_that_workers_have_drawn_ahead_is_resumed() -> None:
+    """A loader with workers iterates twice before it draws, and draws to the end before the job is there."""
+    for name, make in SAMPLERS.items():
+        torch.manual_seed(3)
+        data = Numbers()
+        sampler = PlannedSampler(make(data, seeded(9)), data, client=Plans())
+        units = list(sampler)
+        for used in (1, len(units) - 1):
+            resumed = PlannedSampler(make(data, seeded(1)), data, client=Plans())
+            resumed.load_state_dict(sampler.state_dict(yielded=used))
+            iter(resumed)
+            assert list(resumed) == units[used:], name
+        assert sampler.state_dict(yielded=len(units))["yielded"] == 0, "the epoch is over"
 
 
 def check_attributes_of_the_sampler_within_are_there() -> None:
