@@ -2,7 +2,7 @@
 
 rb        blocks through fsspec's caches, each read under If-Match: a file never holds bytes of two versions
 wb, xb    one PUT for what fits one block, else a multipart upload, completed when the file is closed; one whose
-          writer fails, or that is discarded, leaves nothing
+          writer fails, that is discarded, or that is never closed, leaves nothing
 ab        the same, after the bytes that the object has: copied at the server as the first parts, or, of an object that
           is smaller than a part may be, read. A larger one that is overwritten meanwhile is not appended to: ESTALE
 """
@@ -133,6 +133,12 @@ class ForebayFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no t
             if "b" in self.mode and self.mode != "rb":
                 self.discard()
             raise
+
+    def __del__(self) -> None:
+        # Not what AbstractBufferedFile does, which would close it: half a checkpoint must not look like a whole one.
+        if not getattr(self, "closed", True) and self.mode != "rb":
+            self.discard()
+            self.closed = True
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if kind is not None and self.mode != "rb" and not self.closed:

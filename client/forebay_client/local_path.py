@@ -15,7 +15,7 @@ import os
 import sys
 import tempfile
 import threading
-from contextlib import suppress
+import weakref
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -23,11 +23,11 @@ from typing import Final
 from forebay_client.client import Client
 from forebay_client.client_errors import BodyCorrupt, ConditionNotMet, InvalidRequest
 from forebay_client.object_downloads import range_of
+from forebay_client.object_uri import split_uri
 from forebay_client.objects import ObjectInfo
 from forebay_client.transport.client_threads import ClientThreads
 from forebay_client.transport.object_request import ObjectRequest
 
-SCHEMES: Final = ("s3", "oss", "forebay")
 _PIECE: Final = 16 << 20
 _WIDTH: Final = 8
 """Pieces at once."""
@@ -41,8 +41,13 @@ class LocalPath(os.PathLike[str]):
 
     def __init__(self, name: str, descriptor: int | None) -> None:
         """`descriptor`: of the memory file; None: `name` is a file to be removed."""
-        self._name, self._descriptor = name, descriptor
-        self._is_open = True
+        self._name = name
+        # Not __del__: when the interpreter ends, that may come once the names of this module are gone.
+        self._end = (
+            weakref.finalize(self, os.close, descriptor)
+            if descriptor is not None
+            else weakref.finalize(self, Path(name).unlink, missing_ok=True)
+        )
 
     def __fspath__(self) -> str:
         self._check_open()
@@ -52,18 +57,11 @@ class LocalPath(os.PathLike[str]):
         return self.__fspath__()
 
     def __repr__(self) -> str:
-        return f"LocalPath({self._name!r}{'' if self._is_open else ', closed'})"
+        return f"LocalPath({self._name!r}{'' if self._end.alive else ', closed'})"
 
     def close(self) -> None:
         """Ends the path. What is mapped stays mapped."""
-        if not self._is_open:
-            return
-        self._is_open = False
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-        else:
-            with suppress(OSError):
-                Path(self._name).unlink()
+        self._end()
 
     def __enter__(self) -> str:
         return self.__fspath__()
@@ -73,12 +71,8 @@ class LocalPath(os.PathLike[str]):
     ) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        with suppress(Exception):
-            self.close()
-
     def _check_open(self) -> None:
-        if not self._is_open:
+        if not self._end.alive:
             raise ValueError(f"the path {self._name} is closed")
 
 
@@ -93,8 +87,11 @@ def path(url: str, *, client: Client | None = None) -> LocalPath:
         ObjectNotFound: And the other ClientErrors. InvalidRequest where the URL names no object.
         OSError: There is no memory, or no room for a temporary file.
     """
-    scheme, bucket, key = _parse(url)
-    reader = client if client is not None else _client_of_environment("oss" if scheme == "oss" else "s3")
+    found = split_uri(url)
+    if found is None or not found.key:
+        raise InvalidRequest(f"{url!r} names no object; a URL looks like s3://bucket/key")
+    bucket, key = found.bucket, found.key
+    reader = client if client is not None else _client_of_environment("oss" if found.scheme == "oss" else "s3")
     for attempt in range(_ATTEMPTS):
         info = reader.head(bucket, key)
         opened = _memory_file(key) if _has_memory_files() else _temporary_file()
@@ -128,14 +125,6 @@ class _OpenedPath:
         else:
             os.close(self.fileno)
         return self.local
-
-
-def _parse(url: str) -> tuple[str, str, str]:
-    scheme, mark, location = url.partition("://")
-    bucket, _, key = location.partition("/")
-    if not mark or scheme not in SCHEMES or not bucket or not key:
-        raise InvalidRequest(f"{url!r} names no object; a URL looks like s3://bucket/key")
-    return scheme, bucket, key
 
 
 @functools.cache

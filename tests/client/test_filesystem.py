@@ -1,5 +1,6 @@
 """The fsspec file system: fsspec's own suite, through a Forebay and a plain S3, and s3fs on the same operations."""
 
+import gc
 import pickle
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from fsspec.tests import abstract
 
 from forebay_client import Client, InvalidRequest
 from forebay_client.filesystem import ObjectFileSystem
+from forebay_client.transport.object_request import ObjectRequest
 from harness.fake import actions
 from harness.rig import TRAINER
 from harness.served_thread import Served, served_thread
@@ -179,6 +181,16 @@ def test_a_writer_that_fails_leaves_nothing(served: Served, fs: ObjectFileSystem
             file.write(b"later")
         assert not fs.exists(f"{base}/b")
     assert fs.cat_file(f"{base}/b") == b"later"
+
+
+@pytest.mark.parametrize("size", [10, 11 << 20])
+def test_a_file_that_is_never_closed_leaves_nothing(served: Served, fs: ObjectFileSystem, base: str, size: int) -> None:
+    """An exception has come between: half a checkpoint is none."""
+    fs.open(f"{base}/a", "wb", block_size=5 << 20).write(bytes(size))
+    gc.collect()
+    assert not fs.exists(f"{base}/a")
+    uploads = fs.client.send_request(ObjectRequest("GET", "data", query=(("uploads", ""),)))
+    assert b"<Upload>" not in bytes(uploads.body)
 
 
 def test_a_file_never_holds_two_versions(served: Served, base: str) -> None:

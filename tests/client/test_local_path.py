@@ -87,6 +87,21 @@ async def test_an_object_that_is_replaced_meanwhile_is_read_again(client: tuple[
         assert await asyncio.to_thread(Path(name).read_bytes) == b""
 
 
+def test_a_path_ends_silently_with_the_interpreter() -> None:
+    """Whose modules may have lost their names by then."""
+    program = (
+        "import os\nfrom forebay_client import local_path\n"
+        "kept = local_path.LocalPath('/dev/null', os.open('/dev/null', os.O_RDONLY))\n"
+        "vars(local_path).update(dict.fromkeys(vars(local_path)))\n"
+        "del kept\n"
+    )
+    paths = os.pathsep.join(str(ROOT / name) for name in ("client", "proxy"))
+    answer = subprocess.run(  # noqa: S603 # our own program
+        [sys.executable, "-c", program], capture_output=True, env={"PYTHONPATH": paths}, check=False
+    )
+    assert (answer.returncode, answer.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize("url", ["b/k", "s3://b", "s3://b/", "s3:///k", "http://b/k"])
 def test_a_url_names_an_object(url: str) -> None:
     with pytest.raises(InvalidRequest, match="names no object"):

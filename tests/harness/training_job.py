@@ -14,7 +14,7 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -151,7 +151,8 @@ class TrainingJob:
         """Kills a worker of Forebay, if there is one just now."""
         assert self._forebay is not None
         if workers := workers_of(self._forebay.pid):
-            os.kill(self._random.choice(workers), signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(self._random.choice(workers), signal.SIGKILL)
 
     async def kill_forebay(self) -> None:
         """Kills all of Forebay, and starts another."""
@@ -167,7 +168,8 @@ class TrainingJob:
 
     def kill_loader_worker(self) -> None:
         """Kills a worker of the loader."""
-        os.kill(self._random.choice(self._loader_workers), signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have done its part
+            os.kill(self._random.choice(self._loader_workers), signal.SIGKILL)
 
     def fail_origin(self) -> None:
         """Has the origin fail the next requests."""
@@ -184,13 +186,12 @@ class TrainingJob:
             await asyncio.sleep(0.05)
 
     async def _gauges(self) -> dict[str, float]:
+        """Those that are not zero; NaN: not there, as no worker has been polled since it was restarted."""
         status, text = await request_admin(f"http://127.0.0.1:{self._ports[1]}", "GET", "/metrics")
         assert status == 200
-        found = dict(
-            line.rsplit(" ", 1) for line in text.splitlines() if line.startswith(tuple(f"{name} " for name in GAUGES))
-        )
-        assert len(found) == len(GAUGES), "the gauges have other names"
-        return {name: float(value) for name, value in found.items() if float(value)}
+        found = dict(line.rsplit(" ", 1) for line in text.splitlines())
+        values = {name: float(found.get(name, "nan")) for name in GAUGES}
+        return {name: value for name, value in values.items() if value}
 
     async def stop(self) -> None:
         """Ends all processes."""

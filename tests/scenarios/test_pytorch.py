@@ -27,7 +27,7 @@ async def origin() -> AsyncIterator[FakeOrigin]:
     async with FakeOrigin() as made:
         for key, content in CONTENTS.items():
             made.store.put("bucket", key, content)
-        made.store.create_bucket("datasets")
+        made.store.create_bucket("demo")
         yield made
 
 

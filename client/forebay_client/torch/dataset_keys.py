@@ -15,9 +15,9 @@ Nothing here imports torch or lists a bucket, and no attribute is called.
 
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-SCHEMES: Final = ("s3://", "oss://")
+from forebay_client.object_uri import ObjectUri, split_uri
 
 
 class DatasetKeys(NamedTuple):
@@ -52,15 +52,6 @@ def dataset_keys(dataset: Any) -> DatasetKeys | None:
         found = read(dataset)
         if found is not None:
             return found
-    return None
-
-
-def split_uri(uri: str) -> tuple[str, str] | None:
-    """Bucket and key of `s3://bucket/key` or `oss://bucket/key`; None: it is neither."""
-    for scheme in SCHEMES:
-        if uri.startswith(scheme):
-            bucket, _, key = uri[len(scheme) :].partition("/")
-            return (bucket, key) if bucket and key else None
     return None
 
 
@@ -130,9 +121,9 @@ def _of_names(dataset: Any, names: Sequence[Any]) -> DatasetKeys | None:
 
 
 def _of_uris(uris: Sequence[str]) -> DatasetKeys | None:
-    pairs = [split_uri(uri) for uri in uris]
-    found = [pair for pair in pairs if pair is not None]
-    return _of_pairs(found) if found and len(found) == len(pairs) else None
+    found = [split_uri(uri) for uri in uris]
+    pairs = [(each.bucket, each.key) for each in found if isinstance(each, ObjectUri) and each.key]
+    return _of_pairs(pairs) if pairs and len(pairs) == len(found) else None
 
 
 def _of_pairs(pairs: Sequence[tuple[str, str]]) -> DatasetKeys:

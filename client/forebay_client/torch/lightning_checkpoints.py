@@ -1,7 +1,8 @@
 """Checkpoints of Lightning in a bucket.
 
-    Trainer(plugins=[ForebayCheckpointIO()], default_root_dir="s3://ckpts/run-7")
+    Trainer(plugins=[ForebayCheckpointIO()], default_root_dir="forebay://ckpts/run-7")
 
+Lightning itself looks at the folder by fsspec, which knows this library by `forebay://`.
 It has the methods of lightning.pytorch.plugins.io.CheckpointIO, and is one for isinstance wherever Lightning, of either
 name, is imported before it is made. Lightning itself is not needed.
 """

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from forebay_client.object_uri import SCHEMES, split_uri
 from forebay_client.objects import ObjectInfo
-from forebay_client.torch.dataset_keys import SCHEMES
 
 ManifestParser = Callable[[Any], Iterable[tuple[str, Any]]]
 """Reads a binary file, returns keys with their labels."""
@@ -96,11 +96,8 @@ def parse_manifest(file: Any) -> Iterator[tuple[str, Any]]:
 
 
 def parse_sample_uri(uri: str) -> tuple[str, str]:
-    """Bucket and key, or prefix, of `s3://bucket/key` or `oss://bucket/key`. Raises ValueError."""
-    for scheme in SCHEMES:
-        if uri.startswith(scheme):
-            bucket, _, key = uri[len(scheme) :].partition("/")
-            if not bucket:
-                break
-            return bucket, key
-    raise ValueError(f"a URI is s3://BUCKET/KEY or oss://BUCKET/KEY, not {uri!r}")
+    """Bucket and key, or prefix, of `s3://bucket/key`. Raises ValueError."""
+    found = split_uri(uri)
+    if found is None:
+        raise ValueError(f"a URI is s3://BUCKET/KEY, with oss:// or forebay:// alike, not {uri!r}")
+    return found.bucket, found.key

@@ -127,7 +127,7 @@ def check_lightning_finds_its_interface(checks: Checks) -> None:
     finally:
         del sys.modules[name]
     assert isinstance(plugin, CheckpointIO)
-    plugin.save_checkpoint(state(), "s3://bucket/lightning/last.ckpt")
+    plugin.save_checkpoint(state(), "forebay://bucket/lightning/last.ckpt")  # as fsspec knows it, which Lightning uses
     equal(plugin.load_checkpoint("s3://bucket/lightning/last.ckpt", weights_only=True), state())
     plugin.remove_checkpoint("s3://bucket/lightning/last.ckpt")
     with raised(ObjectNotFound, "last.ckpt"):

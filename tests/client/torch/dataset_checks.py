@@ -258,7 +258,7 @@ def check_forebay_follows_the_plan_of_a_loader(checks: Checks) -> None:
 def check_the_examples_of_the_page_run(checks: Checks) -> None:
     client = Client(checks.endpoint)
     for number in range(40):
-        client.put("datasets", f"train/{number:02}.jpg", bytes(number))
+        client.put("demo", f"train/tensors/{number:05}.f32", bytes(number))
     page = (Path(__file__).parents[3] / "docs" / "pytorch.md").read_text()
     names: dict[str, object] = {}
     for example in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forebay_client.torch.dataset_keys import DatasetKeys, dataset_keys, split_uri
+from forebay_client.torch.dataset_keys import DatasetKeys, dataset_keys
 
 
 def orders(dataset: Any, *order: int) -> dict[str, list[str]]:
@@ -23,7 +23,7 @@ class WithMethod:
 
 NAMED = SimpleNamespace(bucket="set", keys=["a", "b", "c"])
 OURS = SimpleNamespace(buckets=["set"], keys=["a", "b", "c"])
-URIS = SimpleNamespace(keys=["s3://one/a", "oss://two/b", "s3://one/c"])
+URIS = SimpleNamespace(keys=["s3://one/a", "oss://two/b", "forebay://one/c"])
 PAIRS = [SimpleNamespace(bucket="set", key=key) for key in "abc"]
 S3_CONNECTOR = SimpleNamespace(_bucket_key_pairs=PAIRS)
 OSS_CONNECTOR = SimpleNamespace(_bucket_objects=[SimpleNamespace(key=f"/set/{key}") for key in "abc"])
@@ -82,11 +82,3 @@ def test_an_index_outside_is_an_error() -> None:
 def test_one_bucket_costs_four_bytes_an_entry() -> None:
     numbers = DatasetKeys(["a"] * 10, ["set"]).by_bucket(range(10))["set"]
     assert (numbers, numbers.itemsize) == (array("I", range(10)), 4)
-
-
-@pytest.mark.parametrize(
-    ("uri", "parts"),
-    [("s3://b/k/l", ("b", "k/l")), ("oss://b/k", ("b", "k")), ("s3://b", None), ("/b/k", None), ("http://b/k", None)],
-)
-def test_a_uri_has_a_bucket_and_a_key(uri: str, parts: tuple[str, str] | None) -> None:
-    assert split_uri(uri) == parts

@@ -64,7 +64,7 @@ def test_a_bad_line_of_a_manifest_is_named(line: bytes) -> None:
 
 def test_a_uri_needs_a_scheme_and_a_bucket() -> None:
     assert parse_sample_uri("s3://set") == ("set", "")
-    assert parse_sample_uri("oss://set/a/b") == ("set", "a/b")
+    assert parse_sample_uri("oss://set/a/b") == parse_sample_uri("forebay://set/a/b") == ("set", "a/b")
     for uri in ("set/a", "s3:///a", "http://set/a", ""):
         with pytest.raises(ValueError, match="a URI is"):
             parse_sample_uri(uri)

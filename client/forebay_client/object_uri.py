@@ -1,0 +1,23 @@
+"""URIs of objects and prefixes: `s3://bucket/key`, `oss://bucket/key`, and `forebay://bucket/key`, as fsspec knows this
+library. Nothing of a URI is decoded."""
+
+from typing import Final, NamedTuple
+
+SCHEMES: Final = ("s3://", "oss://", "forebay://")
+
+
+class ObjectUri(NamedTuple):
+    """The parts of a URI."""
+
+    scheme: str
+    """Without what separates it."""
+    bucket: str
+    key: str
+    """Of an object, or the prefix of several; may be empty."""
+
+
+def split_uri(uri: str) -> ObjectUri | None:
+    """The parts of a URI that names a bucket; None: it is none."""
+    scheme, mark, location = uri.partition("://")
+    bucket, _, key = location.partition("/")
+    return ObjectUri(scheme, bucket, key) if bucket and scheme + mark in SCHEMES else None
