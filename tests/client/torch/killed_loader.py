@@ -66,8 +66,8 @@ def main(socket: str, seed: str, epochs: str) -> None:
                     sys.stdin.readline()
             except (RuntimeError, OSError, ServiceUnavailable) as error:
                 errors.append(f"{type(error).__name__}: {error}".partition("\n")[0])
-                # PyTorch's own, of a worker that was killed, comes in a signal's handler, so anywhere above: `read` alone
-                # says what is left.
+                # PyTorch's own, of a worker that was killed, comes in a signal's handler, so anywhere above:
+                # `read` alone says what is left.
                 state = loader.batch_sampler.state_dict(yielded=len(read) // BATCH)
                 loader.batch_sampler.load_state_dict(state)
         assert sorted(read) == list(range(len(KEYS))), "an epoch does not have each sample once"
