@@ -230,7 +230,7 @@ class Side:
     def _learn(self, call: Call, answer: RawAnswer) -> None:
         for kind, name in (("upload", "UploadId"), ("token", "NextContinuationToken")):
             if found := re.search(rf"<{name}>([^<]*)</{name}>".encode(), answer.body):
-                self._name(kind, call, found[1].decode())
+                self._name(kind, call, unquote(found[1].decode()))  # as OSS clients do; no other id has a percent sign
         for kind, pattern in (("key-marker", "NextKeyMarker"), ("id-marker", "Next(?:Upload|Version)IdMarker")):
             if found := re.search(rf"<{pattern}>([^<]+)<".encode(), answer.body):
                 text = html.unescape(found[1].decode())
