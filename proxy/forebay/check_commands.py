@@ -25,7 +25,7 @@ PASSED, FAILED, REFUSED = 0, 1, 2
 def check_config(
     source: ConfigSource, *, strict: bool = False, without_secrets: bool = False, try_out: bool = False
 ) -> int:
-    """Print whether the configuration would be accepted. Returns the exit code.
+    """Prints whether the configuration would be accepted. Returns the exit code.
 
     `strict`: warnings fail. `without_secrets`: secrets named by a variable or a file, and the files of TLS, may be
     missing. `try_out`: also try the origin and the directories.
@@ -47,7 +47,7 @@ def check_config(
 
 
 def doctor(source: ConfigSource) -> int:
-    """Check the configuration and the machine, and print what was found. Returns the exit code."""
+    """Checks the configuration and the machine, and prints what was found. Returns the exit code."""
     if not has_origin(source):
         return fail("No origin is configured: name a file with --config, or an origin with --origin.", REFUSED)
     try:
@@ -76,7 +76,7 @@ def _check_tls(settings: Settings, *, without_secrets: bool) -> None:
 
 
 async def _report(settings: Settings, machine: Iterable[SelfCheck], *, strict: bool) -> int:
-    """Print each check as it ends. Returns the exit code."""
+    """Prints each check as it ends. Returns the exit code."""
     logging.getLogger("forebay").setLevel(logging.CRITICAL)  # the checks say all of it
     states = set()
 

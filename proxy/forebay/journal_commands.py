@@ -25,7 +25,7 @@ _WIDTHS: Final = "{:8} {:8} {:>10} {:>8}  {}"
 
 
 def check_journal_command(path: Path, export: Path | None, endpoint: str | None = None, *, force: bool = False) -> int:
-    """Print what the journal holds, and export it to a directory or an endpoint. `force`: over newer objects there.
+    """Prints what the journal holds, and exports it to a directory or an endpoint. `force`: over newer objects there.
     Returns the exit code."""
     if force and endpoint is None:
         return fail("--force belongs to --export-to.", UNUSABLE)
@@ -78,7 +78,7 @@ def _check(path: Path, export: Path | None, endpoint: str | None, *, is_locked: 
 
 
 def _transfer(path: Path, journal: JournalReport, endpoint: str, *, force: bool) -> bool:
-    """Carry the writes out at an endpoint. Returns whether all that are whole are there."""
+    """Carries the writes out at an endpoint. Returns whether all that are whole are there."""
     try:
         report = JournalTransfer(path, endpoint, journal.settled).send(journal.writes, force=force)
     except TransferRefused as refusal:

@@ -14,7 +14,7 @@ from forebay.server.startup import pause_collector
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run a command. Returns its exit code."""
+    """Runs a command. Returns its exit code."""
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO,  # of Forebay's own: server.log_level, once the configuration is read

@@ -32,7 +32,7 @@ _ORIGINS: Final = "FOREBAY_ORIGINS"
 
 
 def serve(source: ConfigSource, welcome: Callable[[Settings], str] | None = None) -> int:
-    """Serve until a signal. Returns the exit code: 0 ended in order, 1 could not serve, 2 configuration refused.
+    """Serves until a signal. Returns the exit code: 0 ended in order, 1 could not serve, 2 configuration refused.
 
     `welcome`: makes the text that is printed once requests are served, from the settings in effect; None logs the
     addresses.
@@ -83,19 +83,19 @@ class NodeServer(Protocol):
     admin_address: Any
 
     async def start(self) -> None:
-        """Start; returns when requests are served."""
+        """Starts; returns when requests are served."""
 
     async def origin_faults(self) -> Sequence[str]:
         """Returns what is wrong with the origin, as sentences, once it is known."""
 
     def schedule_reload(self) -> None:
-        """Start a reload of the configuration from a signal handler."""
+        """Starts a reload of the configuration from a signal handler."""
 
     async def announce_shutdown(self) -> None:
         """Makes readiness fail while requests are still served. From here on writes go through."""
 
     async def stop(self, hurry: asyncio.Event) -> object:
-        """Drain and close. `hurry`, once set, ends the drain."""
+        """Drains and closes. `hurry`, once set, ends the drain."""
 
 
 def _server(settings: Settings, source: ConfigSource, text: str | None, mode: int) -> Callable[[], NodeServer]:
@@ -147,7 +147,7 @@ async def _serve(make: Callable[[], NodeServer], loaded: Loaded, welcome: Callab
 
 
 async def _wait_for_clients_to_leave(server: NodeServer, delay: float, hurry: asyncio.Event) -> None:
-    """Say that Forebay is not ready, and serve for `delay` seconds more: load balancers go on sending requests until
+    """Says that Forebay is not ready, and serves for `delay` seconds more: load balancers go on sending requests until
     they have learnt it."""
     await server.announce_shutdown()
     if delay:
@@ -194,6 +194,6 @@ def has_origin(source: ConfigSource) -> bool:
 
 
 def fail(text: str, code: int) -> int:
-    """Print `text` on standard error; returns `code`, the exit code."""
+    """Prints `text` on standard error; returns `code`, the exit code."""
     print(text, file=sys.stderr)  # noqa: T201 # the command's output
     return code

@@ -40,7 +40,7 @@ class ChildProcess:
         environment: Mapping[str, str] = os.environ,
         announces: bool = True,
     ) -> None:
-        """Start `python -m module arguments`.
+        """Starts `python -m module arguments`.
 
         `announces`: it prints one line when it is ready, for `first_line`, and no more. Otherwise what it prints goes
         to its log.
@@ -73,7 +73,7 @@ class ChildProcess:
         return self._process.poll() is None
 
     def ended_within(self, seconds: float) -> bool:
-        """Wait for its end, at most so long; whether it has ended."""
+        """Waits for its end, at most so long; whether it has ended."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:

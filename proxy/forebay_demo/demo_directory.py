@@ -24,7 +24,7 @@ def demo_directory(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def lock_directory(directory: Path) -> BinaryIO:
-    """Make `directory` if need be and take its lock, held until the file and each inherited copy of it is closed."""
+    """Makes `directory` if need be and takes its lock, held until the file and each inherited copy of it is closed."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = (directory / "lock").open("ab")

@@ -52,7 +52,7 @@ class ReadingPass:
 
 
 def run(*, directory: Path | None = None, round_trip: float = ROUND_TRIP, console: Console | None = None) -> int:
-    """Run the demo and print its table. 0 when every byte was right; 1 when not, or when it can't run here."""
+    """Runs the demo and prints its table. 0 when every byte was right; 1 when not, or when it can't run here."""
     console = console or Console()
     try:
         passes = _measure(directory or demo_directory() / "demo", round_trip, console)

@@ -128,7 +128,7 @@ _PLACEHOLDER: Final = _configuration(
 
 
 def serve_embedded(source: ConfigSource) -> int:
-    """Start the embedded origin and serve it until a signal. Returns the exit code, as forebay.serve.serve does.
+    """Starts the embedded origin and serves it until a signal. Returns the exit code, as forebay.serve.serve does.
 
     `source`: environment and flags, which override the embedded configuration.
     """

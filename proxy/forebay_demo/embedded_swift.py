@@ -71,7 +71,7 @@ class EmbeddedSwift:
         return self._running.pid
 
     def start(self) -> None:
-        """Start; returns once a signed request has been answered. Raises DemoUnavailable, with the reason."""
+        """Starts; returns once a signed request has been answered. Raises DemoUnavailable, with the reason."""
         _require("swift", "botocore")
         # The socket is bound here, not in the child: a port in use gets a clear error, and a port chosen by the system
         # stays ours. The child inherits the lock, which ends with it.
@@ -103,7 +103,7 @@ class EmbeddedSwift:
             raise
 
     def close(self) -> None:
-        """End the process and wait for it. May be called twice, and before `start`."""
+        """Ends the process and waits for it. May be called twice, and before `start`."""
         self._child = None
         self._open.close()
 

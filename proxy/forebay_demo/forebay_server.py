@@ -135,7 +135,7 @@ grants = [{{ path = "**", allow = ["read", "write", "list", "delete"] }}]
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write `file` so that at no moment anybody else may read it."""
+    """Writes `file` so that at no moment anybody else may read it."""
     file.unlink(missing_ok=True)
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as opened:

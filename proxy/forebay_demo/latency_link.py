@@ -100,7 +100,7 @@ class LinkDirection:
         self._changed = asyncio.Condition()
 
     async def relay(self, source: StreamReader, sink: StreamWriter) -> None:
-        """Relay until `source` ends and all of its bytes are delivered."""
+        """Relays until `source` ends and all of its bytes are delivered."""
         async with asyncio.TaskGroup() as ends:
             ends.create_task(self._read_source(source))
             ends.create_task(self._deliver(sink))
@@ -154,7 +154,7 @@ async def _serve(target: str, round_trip: float, bandwidth: float | None) -> Non
 
 
 def main() -> None:
-    """Run a link as a process; see the module."""
+    """Runs a link as a process; see the module."""
     target, round_trip, *bandwidth = sys.argv[1:]
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_serve(target, float(round_trip), float(bandwidth[0]) if bandwidth else None))

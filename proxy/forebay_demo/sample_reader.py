@@ -39,7 +39,7 @@ def s3_client(endpoint: str, access_key: str, secret_key: str, region: str) -> A
 def read_set(
     client: Any, expected: Mapping[str, bytes], read: Callable[[int], None] = lambda size: None
 ) -> ReadingResult:
-    """Read every object of `expected` once, in READERS threads. `read(size)` is called in this thread after each."""
+    """Reads every object of `expected` once, in READERS threads. `read(size)` is called in this thread after each."""
 
     def fetch(key: str) -> tuple[str, int, bool]:
         body = client.get_object(Bucket=BUCKET, Key=key)["Body"]

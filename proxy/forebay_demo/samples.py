@@ -59,7 +59,7 @@ def manifest(wanted: Iterable[Sample]) -> bytes:
 
 
 def write_samples(client: Any, wanted: Sequence[Sample]) -> bool:
-    """Put the set into the origin of `client` (boto3's S3), unless it is there. Whether anything was written."""
+    """Puts the set into the origin of `client` (boto3's S3), unless it is there. Whether anything was written."""
     if BUCKET not in (bucket["Name"] for bucket in client.list_buckets()["Buckets"]):
         client.create_bucket(Bucket=BUCKET)
     elif client.list_objects_v2(Bucket=BUCKET, Prefix=MANIFEST)["KeyCount"]:

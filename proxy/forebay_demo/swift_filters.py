@@ -39,25 +39,25 @@ class DictCache:
         return value
 
     def set(self, key: str, value: object, serialize: bool = True, time: float = 0, **_: object) -> None:
-        """Store a value for `time` seconds; 0 means no expiry."""
+        """Stores a value for `time` seconds; 0 means no expiry."""
         if len(self._values) >= self._most:
             self._values.clear()  # an empty cache is always correct
         # The memcache protocol: up to thirty days is a duration, 0 means no expiry.
         self._values[key] = (self._now() + time if time else 0.0, value)
 
     def delete(self, key: str, server_key: str | None = None) -> None:
-        """Remove a value."""
+        """Removes a value."""
         self._values.pop(key, None)
 
     def incr(self, key: str, delta: int = 1, time: float = 0) -> int:
-        """Add `delta` to a counter and return it; never below 0."""
+        """Adds `delta` to a counter and returns it; never below 0."""
         before = self.get(key)
         after = max(0, (before if isinstance(before, int) else 0) + delta)
         self.set(key, after, time=time)
         return after
 
     def decr(self, key: str, delta: int = 1, time: float = 0) -> int:
-        """Subtract `delta` from a counter and return it."""
+        """Subtracts `delta` from a counter and returns it."""
         return self.incr(key, -delta, time)
 
     def get_multi(self, keys: Iterable[str], server_key: str) -> list[object]:
@@ -67,7 +67,7 @@ class DictCache:
     def set_multi(
         self, mapping: Mapping[str, object], server_key: str, serialize: bool = True, time: float = 0
     ) -> None:
-        """Store several values."""
+        """Stores several values."""
         for key, value in mapping.items():
             self.set(key, value, time=time)
 
@@ -80,7 +80,7 @@ class CacheFilter:
         self._memory = DictCache()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Handle one request."""
+        """Handles one request."""
         environ["swift.cache"] = self._memory
         return self._app(environ, start_response)
 
@@ -96,7 +96,7 @@ class CountingFilter:
         self._seen: dict[str, dict[str, list[int]]] = {}
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Handle one request, or return the counts."""
+        """Handles one request, or returns the counts."""
         path = str(environ["PATH_INFO"])
         if path == COUNTS_PATH:
             body = json.dumps(self._seen).encode()

@@ -100,7 +100,7 @@ _CONFIGURED = ("tally", "cache", "s3api", "tempauth", "versioned_writes")
 
 
 def write_layout(directory: Path, options: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Make what is missing in `directory` and write the configuration. `directory` is absolute. `options`: lines that
+    """Makes what is missing in `directory` and writes the configuration. `directory` is absolute. `options`: lines that
     are added to the proxy server's filters, by their names. OSError as it comes."""
     (directory / "devices" / DEVICE).mkdir(parents=True, exist_ok=True)
     (directory / "log").mkdir(exist_ok=True)

@@ -55,7 +55,7 @@ def write_ring(path: Path, port: int) -> None:
 
 
 def serve(directory: Path, front: socket.socket, ready: Callable[[], None]) -> None:
-    """Run the four servers until the process ends."""
+    """Runs the four servers until the process ends."""
     os.environ["TZ"] = "UTC+0"  # as Swift's own start does: its timestamps are UTC
     time.tzset()
     utils.monkey_patch()
@@ -95,7 +95,7 @@ def serve(directory: Path, front: socket.socket, ready: Callable[[], None]) -> N
 
 
 def main() -> None:
-    """Run the origin as a process: DIRECTORY and the number of the bound socket."""
+    """Runs the origin as a process: DIRECTORY and the number of the bound socket."""
     directory, descriptor = Path(sys.argv[1]), int(sys.argv[2])
     front = socket.socket(fileno=descriptor)
 

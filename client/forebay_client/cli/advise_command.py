@@ -19,7 +19,7 @@ OUTLOOKS = (
 def run_advise(
     admin: AdminClient, context: CommandContext, data_set: str | None, *, by_recordings: bool, as_json: bool
 ) -> int:
-    """Print the advice for all data sets, or one; the exit code, 1 if there is no such data set."""
+    """Prints the advice for all data sets, or one; the exit code, 1 if there is no such data set."""
     query = {"source": "recordings"} if by_recordings else None
     rows: list[JsonObject] = admin.get(api_path("advice"), query)["data_sets"]
     if data_set is not None:

@@ -26,7 +26,7 @@ class UsageError(Exception):
 
 
 def run_client_command(context: CommandContext, args: argparse.Namespace) -> int:
-    """Run the command of a command line; its exit code."""
+    """Runs the command of a command line; its exit code."""
     try:
         return function_of(args.command)(_admin(args.admin, context), context, args)
     except UsageError as error:

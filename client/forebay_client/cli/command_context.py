@@ -34,7 +34,7 @@ class Screen:
     """Whether `out` is a terminal."""
 
     def write_line(self, text: str, style: str = "") -> None:
-        """Write a line to `out`. `style` is rich's, and shows on a terminal only."""
+        """Writes a line to `out`. `style` is rich's, and shows on a terminal only."""
         if style and self.is_terminal:
             # soft_wrap: the terminal breaks long lines, so that a key that is copied is still one word.
             self.rich_console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
@@ -42,20 +42,20 @@ class Screen:
             self.out.write(f"{text}\n")
 
     def write_lines(self, lines: Iterable[ScreenLine]) -> None:
-        """Write lines to `out`."""
+        """Writes lines to `out`."""
         for text, style in lines:
             self.write_line(text, style)
 
     def write_json(self, document: object) -> None:
-        """Write a JSON document on a line of its own, and flush: the reader of a pipe sees it at once."""
+        """Writes a JSON document on a line of its own, and flushes: the reader of a pipe sees it at once."""
         self.out.write(json.dumps(document) + "\n")
         self.out.flush()
 
     def write_rows(
         self, rows: Sequence[object], lines: Callable[[], Iterable[ScreenLine]], nothing: str, *, as_json: bool
     ) -> None:
-        """Write a listing: a JSON document for each row, or the `lines` of its table. Where there is no row, `nothing`,
-        a sentence, goes to `err`, but for JSON."""
+        """Writes a listing: a JSON document for each row, or the `lines` of its table. If there is no row, the sentence
+        `nothing` goes to `err`, except for JSON."""
         if as_json:
             for row in rows:
                 self.write_json(row)
@@ -65,7 +65,7 @@ class Screen:
             self.write_error(nothing)
 
     def write_error(self, sentence: str) -> None:
-        """Write a sentence to `err`."""
+        """Writes a sentence to `err`."""
         self.out.flush()  # in order, where both streams are one file
         self.err.write(f"{sentence}\n")
         self.err.flush()

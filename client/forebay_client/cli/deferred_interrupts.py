@@ -9,7 +9,7 @@ from types import FrameType
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Raise KeyboardInterrupt at the end of the block instead of within it. The block must be bounded in time."""
+    """Raises KeyboardInterrupt at the end of the block instead of within it. The block must be bounded in time."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
         return

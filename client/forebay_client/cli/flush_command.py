@@ -14,7 +14,7 @@ ONE_WAIT: Final = 5.0
 def run_flush(
     admin: AdminClient, context: CommandContext, location: Location, timeout: float | None, *, as_json: bool
 ) -> int:
-    """Wait, for `timeout` seconds at most (None: no bound), or until nothing that is left moves. The exit code: 1 if
+    """Waits, for `timeout` seconds at most (None: no bound), or until nothing that is left moves. The exit code: 1 if
     some are not there. Raises AdminError."""
     until = context.monotonic() + timeout if timeout is not None else None
     where = {"bucket": location.bucket, "prefix": location.prefix}

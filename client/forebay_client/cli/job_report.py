@@ -55,7 +55,7 @@ def check_report(name: str | None) -> None:
 
 
 def write_report(admin: AdminClient, job: JsonObject, name: str) -> None:
-    """Write every failure of a job to a file, a JSON object a line. Raises UnwritableReport."""
+    """Writes every failure of a job to a file, a JSON object a line. Raises UnwritableReport."""
     try:
         with Path(name).open("w", encoding="utf-8") as file:
             after: str | None = "0"
@@ -68,7 +68,7 @@ def write_report(admin: AdminClient, job: JsonObject, name: str) -> None:
 
 
 def report_job(screen: Screen, job: JsonObject) -> None:
-    """Write what became of a job, in sentences."""
+    """Writes what became of a job, in sentences."""
     if job["state"] == "cancelled":
         done = "warmed" if job["action"] == "warm" else "done"
         screen.write_error(f"Cancelled job {job['id']}; until then {_amount(job)} had been {done}.")

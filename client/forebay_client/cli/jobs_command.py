@@ -21,8 +21,8 @@ def run_jobs(
     report: str | None = None,
     as_json: bool,
 ) -> int:
-    """Carry out "ls", or "show", "wait" or "cancel" of a job. The exit code: 1 if a job to cancel had ended before; of
-    "wait" that of `forebay warm --wait`."""
+    """Carries out "ls", or "show", "wait" or "cancel" of a job. Returns the exit code: 1 if a job to cancel had ended
+    before; of "wait" that of `forebay warm --wait`."""
     if job_id is None:
         return _list_jobs(admin, context, as_json=as_json)
     path = api_path("jobs", job_id)

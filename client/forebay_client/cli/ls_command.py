@@ -18,7 +18,7 @@ from forebay_client.cli.text_tables import LISTING, ListingTotal, cached_row, he
 def run_ls(
     admin: AdminClient, context: CommandContext, where: Location, order: str, limit: int | None, *, as_json: bool
 ) -> int:
-    """List what is cached of a location; the exit code. `order`: "key", or a field of which the largest come first."""
+    """Lists what is cached of a location; the exit code. `order`: "key", or a field of which the largest come first."""
     screen, total, shown = context.screen, ListingTotal(), 0
     objects = _cached_objects(admin, where)
     counted = total.counted(objects)

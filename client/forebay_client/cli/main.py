@@ -25,7 +25,7 @@ _UNWRITABLE: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.E
 
 
 def main(arguments: Sequence[str] | None = None, context: CommandContext | None = None) -> int:
-    """Run one command line; the exit code. Both arguments default to the process's own."""
+    """Runs one command line; the exit code. Both arguments default to the process's own."""
     context = context or process_context()
     arguments = sys.argv[1:] if arguments is None else arguments
     try:

@@ -39,7 +39,7 @@ def pack_fields(args: argparse.Namespace, action: str) -> dict[str, object]:
 
 
 def run_pack(admin: AdminClient, context: CommandContext, args: argparse.Namespace, action: str) -> int:
-    """Start the job, and follow it. The exit code."""
+    """Starts the job, and follows it. The exit code."""
     check_report(args.report)
     job: JsonObject | None = None
     try:

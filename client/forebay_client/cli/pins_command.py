@@ -19,7 +19,7 @@ PINS: Final = (
 
 
 def run_pin(admin: AdminClient, context: CommandContext, where: Location, *, as_json: bool) -> int:
-    """Pin a prefix; the exit code."""
+    """Pins a prefix; the exit code."""
     pin = admin.post(api_path("pins"), {"bucket": where.bucket, "prefix": where.prefix})
     if as_json:
         context.screen.write_json(pin)
@@ -32,7 +32,7 @@ def run_pin(admin: AdminClient, context: CommandContext, where: Location, *, as_
 
 
 def run_unpin(admin: AdminClient, context: CommandContext, where: Location, *, as_json: bool) -> int:
-    """Unpin a prefix; the exit code."""
+    """Unpins a prefix; the exit code."""
     removed = admin.delete(api_path("pins"), {"bucket": where.bucket, "prefix": where.prefix})["removed"]
     if as_json:
         context.screen.write_json(removed)
@@ -42,7 +42,7 @@ def run_unpin(admin: AdminClient, context: CommandContext, where: Location, *, a
 
 
 def run_pins(admin: AdminClient, context: CommandContext, *, as_json: bool) -> int:
-    """List the pins; the exit code."""
+    """Lists the pins; the exit code."""
     screen, answer = context.screen, admin.get(api_path("pins"))
 
     def lines() -> Iterator[ScreenLine]:

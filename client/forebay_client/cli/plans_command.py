@@ -48,7 +48,7 @@ def problem_with(args: argparse.Namespace) -> str | None:
 def send_plan(
     admin: AdminClient, context: CommandContext, target: str, file: str, key: str | None, *, as_json: bool
 ) -> int:
-    """Send the plan in `file` as `target`, s3://bucket/name. The exit code: 1 if it has no entry that may be read.
+    """Sends the plan in `file` as `target`, s3://bucket/name. The exit code: 1 if it has no entry that may be read.
     Raises UnusablePlan."""
     try:
         location = parse_location(target)
@@ -81,8 +81,8 @@ def send_plan(
 
 
 def run_plans(admin: AdminClient, context: CommandContext, action: str, target: str | None, *, as_json: bool) -> int:
-    """Carry out "ls", or "show" or "cancel" of a plan, whose id or s3://bucket/name `target` is. The exit code: 1 if a
-    plan to cancel had ended before. Raises UnusablePlan for a location that names no plan, or several."""
+    """Carries out "ls", or "show" or "cancel" of a plan, whose id or s3://bucket/name `target` is. Returns the exit
+    code: 1 if a plan to cancel had ended before. Raises UnusablePlan for a location that names no plan, or several."""
     if target is None:
         plans: list[JsonObject] = admin.get(api_path("plans"))["plans"]
     else:

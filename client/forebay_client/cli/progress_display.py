@@ -31,11 +31,11 @@ class ProgressDisplay(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
     def show(self, job: JsonObject, now: float) -> None:
-        """Show the job. `now`: seconds of any clock."""
+        """Shows the job. `now`: seconds of any clock."""
         ...
 
     def warn(self, sentence: str) -> None:
-        """Show a warning beside the progress."""
+        """Shows a warning beside the progress."""
         ...
 
 
@@ -49,10 +49,10 @@ class NoDisplay:
         return None
 
     def show(self, job: JsonObject, now: float) -> None:
-        """Show nothing."""
+        """Shows nothing."""
 
     def warn(self, sentence: str) -> None:
-        """Show nothing: the job has the fact."""
+        """Shows nothing: the job has the fact."""
 
 
 class LineDisplay(NoDisplay):
@@ -62,7 +62,7 @@ class LineDisplay(NoDisplay):
         self._screen, self._last = screen, float("-inf")
 
     def show(self, job: JsonObject, now: float) -> None:
-        """Write a line if the last was ten seconds ago. None of an ended job, which is reported."""
+        """Writes a line if the last was ten seconds ago. None of an ended job, which is reported."""
         if job["state"] not in {"queued", "running"}:
             return
         if now - self._last >= LINE_INTERVAL:
@@ -71,7 +71,7 @@ class LineDisplay(NoDisplay):
             self._screen.out.flush()
 
     def warn(self, sentence: str) -> None:
-        """Write the warning."""
+        """Writes the warning."""
         self._screen.write_error(sentence)
 
 
@@ -92,7 +92,7 @@ class BarDisplay(NoDisplay):
         self._stack.close()
 
     def show(self, job: JsonObject, now: float) -> None:
-        """Redraw the bar."""
+        """Redraws the bar."""
         from rich.progress_bar import ProgressBar  # noqa: PLC0415 - as above
         from rich.table import Table  # noqa: PLC0415 - as above
         from rich.text import Text  # noqa: PLC0415 - as above
@@ -107,7 +107,7 @@ class BarDisplay(NoDisplay):
         self._live.update(rows, refresh=True)
 
     def warn(self, sentence: str) -> None:
-        """Write the warning above the bar."""
+        """Writes the warning above the bar."""
         self._live.console.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 

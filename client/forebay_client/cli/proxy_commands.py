@@ -15,7 +15,7 @@ _LIBRARY = "aiohttp"  # of the [proxy] extra: absent, the proxy's code is there 
 
 
 def run_proxy_command(command: str, args: argparse.Namespace, screen: Screen) -> int:
-    """Run the command in the proxy's code; its exit code."""
+    """Runs the command in the proxy's code; its exit code."""
     if find_spec(_LIBRARY) is None:
         return _not_installed(command, _LIBRARY, screen)
     try:

@@ -38,7 +38,7 @@ def problem_with(args: argparse.Namespace) -> str | None:
 
 
 def run_recordings(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    """Carry out an action. The exit code; of `replay --wait` that of `forebay warm --wait`. Raises UnusableFile."""
+    """Carries out an action. The exit code; of `replay --wait` that of `forebay warm --wait`. Raises UnusableFile."""
     return _RUN[args.action](admin, context, args)
 
 

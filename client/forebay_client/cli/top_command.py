@@ -22,7 +22,7 @@ class StatsDisplay(Protocol):
 
 
 def run_top(admin: AdminClient, context: CommandContext, interval: float, *, as_json: bool) -> int:
-    """Poll every `interval` seconds until Ctrl-C. Returns the exit code 0."""
+    """Polls every `interval` seconds until Ctrl-C. Returns the exit code 0."""
     show: StatsDisplay
     with suppress(KeyboardInterrupt):
         if context.screen.is_terminal and not as_json:

@@ -51,7 +51,7 @@ def run_warm(
     report: str | None,
     as_json: bool,
 ) -> int:
-    """Start the job. The exit code: see job_report."""
+    """Starts the job. The exit code: see job_report."""
     check_report(report)
     fields = _order(admin, context, request)
     job: JsonObject | None = None
@@ -116,7 +116,7 @@ def is_glob(location: Location) -> bool:
 
 
 def follow_job(admin: AdminClient, context: CommandContext, job: JsonObject, *, as_json: bool) -> JsonObject:
-    """Poll a job until it has ended, through restarts of Forebay if it survives them; the job then."""
+    """Polls a job until it has ended, through restarts of Forebay if it survives them; the job then."""
     screen = context.screen
     progress: ProgressDisplay = (
         NoDisplay() if as_json or job["check"] else BarDisplay(screen) if screen.is_terminal else LineDisplay(screen)

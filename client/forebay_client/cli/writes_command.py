@@ -57,7 +57,7 @@ def _problem_with_location(text: str) -> str | None:
 
 
 def run_writes(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    """Carry out an action. The exit code: 1 if the write was not stuck. Raises UnusableFile."""
+    """Carries out an action. The exit code: 1 if the write was not stuck. Raises UnusableFile."""
     return _RUN[args.action](admin, context, args)
 
 

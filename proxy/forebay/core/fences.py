@@ -52,15 +52,15 @@ class Fences:
         return Tick(self._tick)
 
     def raise_object(self, name: ObjectName) -> None:
-        """Raise a fence on an object."""
+        """Raises a fence on an object."""
         self._raise(name)
 
     def raise_bucket(self, bucket: str) -> None:
-        """Raise a fence on every object of a bucket."""
+        """Raises a fence on every object of a bucket."""
         self._raise(bucket)
 
     def supersede(self, name: ObjectName, since: Tick | None) -> Tick | None:
-        """Raise a fence on an object whose version was found replaced by one requested at `since`.
+        """Raises a fence on an object whose version was found replaced by one requested at `since`.
 
         Returns the tick at which the new version counts as requested from now on; None: an earlier fence forbids to
         store it.
@@ -123,7 +123,7 @@ class InDoubtWrites:
         return [(scope, until) for scope, until in [*everything, *self._until.items()] if until > now]
 
     def merge(self, scope: ObjectName | str | None, until: float) -> None:
-        """Take over one entry of another worker's snapshot."""
+        """Takes over one entry of another worker's snapshot."""
         if scope is None:
             self.marked = True
             self._everything_until = max(until, self._everything_until)

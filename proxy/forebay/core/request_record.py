@@ -51,7 +51,7 @@ class RequestRecord:
     """Whether the connection was broken: by Forebay because the response could not be finished, or by the client."""
 
     def count_sent(self, source: str, size: int) -> None:
-        """Add `size` bytes sent from `source`."""
+        """Adds `size` bytes sent from `source`."""
         self.sent += size
         self.sent_from[source] = self.sent_from.get(source, 0) + size
 

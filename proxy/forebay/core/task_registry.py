@@ -26,7 +26,7 @@ class TaskRegistry:
         return len(self._tasks)
 
     def spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        """Start `work`. The caller may await the task or leave it."""
+        """Starts `work`. The caller may await the task or leave it."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -42,17 +42,17 @@ class TaskRegistry:
             _log.error("task %s failed", task.get_name(), exc_info=error)
 
     async def finish(self, work: Coroutine[Any, Any, T], name: str) -> T:
-        """Run `work` to its end, even if the awaiting task is cancelled, and return its result."""
+        """Runs `work` to its end, even if the awaiting task is cancelled, and returns its result."""
         return await asyncio.shield(self.spawn(work, name))
 
     async def wait_idle(self) -> None:
-        """Wait until no task is left: for draining, and for tests."""
+        """Waits until no task is left: for draining, and for tests."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))
         await asyncio.sleep(0)  # callbacks of the last task
 
     async def close(self) -> None:
-        """Cancel the remaining tasks and await them."""
+        """Cancels the remaining tasks and awaits them."""
         for task in set(self._tasks):
             task.cancel()
         if self._tasks:

@@ -8,7 +8,7 @@ class Timer(Protocol):
     """A callback that is due later."""
 
     def cancel(self) -> None:
-        """Keep the callback from running."""
+        """Keeps the callback from running."""
 
 
 class Timers(Protocol):
@@ -19,5 +19,5 @@ class Timers(Protocol):
         ...
 
     def call_later(self, delay: float, callback: Callable[[], object], /) -> Timer:
-        """Have `callback` called once, in `delay` seconds."""
+        """Has `callback` called once, in `delay` seconds."""
         ...

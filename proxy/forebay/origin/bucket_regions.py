@@ -39,7 +39,7 @@ class BucketRegions:
         return self._own if bucket is None else self._known.get(bucket, self._own)
 
     def learn(self, bucket: str, headers: Headers, document: bytes) -> bool:
-        """Read the region in a refusal with one of REGION_STATUSES. Returns whether it is news: then the request is
+        """Reads the region in a refusal with one of REGION_STATUSES. Returns whether it is news: then the request is
         sent once more. `document`: empty for a HEAD."""
         region = headers.get("x-amz-bucket-region")
         if region is None:

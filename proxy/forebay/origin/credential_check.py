@@ -103,12 +103,12 @@ class CredentialCheck:
         return fault
 
     def use(self, credentials: Credentials) -> None:
-        """Check these credentials from now on."""
+        """Checks these credentials from now on."""
         self.credentials = credentials
         self.state, self.fault, self._last_news = "unknown", None, float("-inf")
 
     async def close(self) -> None:
-        """Cancel the probes."""
+        """Cancels the probes."""
         await self._tasks.close()
 
     async def _send_probe(self) -> None:

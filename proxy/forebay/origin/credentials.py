@@ -166,7 +166,7 @@ class CredentialChain:
         return key if key is not None and found is not None and not _expired(found, _REFRESHED_WITHIN) else None
 
     def renew(self) -> None:
-        """Search the chain again, in files as they are then."""
+        """Searches the chain again, in files as they are then."""
         self._found = self._key = None
         if self._is_own_session:
             self._session = None

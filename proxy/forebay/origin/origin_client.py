@@ -116,7 +116,7 @@ class OriginClient:
         self._oss = OssAdapter(self._send, region, observe, name) if dialect.speaks_oss else None
 
     def send(self, request: OriginRequest) -> Coroutine[Any, Any, OriginResponse]:
-        """Send one signed request; returns with the head of its response, whatever the status.
+        """Sends one signed request; returns with the head of its response, whatever the status.
 
         OriginUnreachable: no connection, no response in time, the breaker is open. OriginBroken: the response is not
         HTTP, a success without an end, or a 206 of something else. OriginCredentialFault: no credential, or the origin
@@ -219,7 +219,7 @@ class OriginClient:
     async def _exchange(
         self, request: OriginRequest, body: OutgoingBody | None, adopted: AdoptedRead | None
     ) -> TransportResponse:
-        """Send the request, once more if it may be repeated. `adopted`: it is under way."""
+        """Sends the request, once more if it may be repeated. `adopted`: it is under way."""
         repeatable = request.is_read and body is None
         fresh = request.is_hedge
         region = self.elsewhere(request.bucket)
@@ -307,7 +307,7 @@ class OriginClient:
         return self.signer.credentials
 
     def use_credentials(self, credentials: Credentials) -> None:
-        """Sign with these from now on."""
+        """Signs with these from now on."""
         self.signer.credentials = credentials
         self.credential_check.use(credentials)
 

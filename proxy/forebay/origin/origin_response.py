@@ -29,7 +29,7 @@ class ExpectedCrc64:
         self._expected, self._left, self._value = expected, length, 0
 
     def update(self, received: bytes | memoryview) -> bool:
-        """Count `received` in. False if these are the last bytes, and the checksum is wrong."""
+        """Counts `received` in. False if these are the last bytes, and the checksum is wrong."""
         self._value = crc64(received, self._value)
         self._left -= len(received)
         return self._left > 0 or self._value == self._expected
@@ -119,7 +119,7 @@ class OriginResponse:
         return piece
 
     async def read_into(self, target: memoryview) -> int:
-        """Read at least one byte into the front of `target`, without a copy where the transport can; returns how many,
+        """Reads at least one byte into the front of `target`, without a copy where the transport can; returns how many,
         0 at the end. `target` is not written to once this has returned or raised."""
         if self._ended or self._buffered:
             size = min(len(self._buffered), len(target))
@@ -138,7 +138,7 @@ class OriginResponse:
         return received
 
     def take_whole(self, length: int) -> memoryview | None:
-        """Take the whole body of `length` bytes, if it arrived along with the head: the buffer is the caller's from
+        """Takes the whole body of `length` bytes, if it arrived along with the head: the buffer is the caller's from
         then on."""
         if self._ended or self._buffered or self._expected is not None:
             return None
@@ -148,11 +148,11 @@ class OriginResponse:
         return whole
 
     def skip_turns(self) -> None:
-        """Receive the rest of the body without body turns: somebody waits for it."""
+        """Receives the rest of the body without body turns: somebody waits for it."""
         self._response.skip_turns()
 
     def expect_crc64(self, expected: "ExpectedCrc64") -> None:
-        """Verify the body's CRC-64: its last bytes are handed out only if it is right, else OriginBroken."""
+        """Verifies the body's CRC-64: its last bytes are handed out only if it is right, else OriginBroken."""
         self._expected = expected
 
     def _check_crc64(self, received: bytes | memoryview) -> None:
@@ -197,7 +197,7 @@ class OriginResponse:
         return self._buffered
 
     def replace_head(self, status: int, headers: HeaderPairs, body: bytes | None = None) -> None:
-        """Replace status and headers, after a translation. `body`: in place of its own, which was read to the end."""
+        """Replaces status and headers, after a translation. `body`: in place of its own, which was read to the end."""
         self.status = status
         replaced = CIMultiDict(headers)
         if body is not None:
@@ -207,7 +207,7 @@ class OriginResponse:
         self.headers = CIMultiDictProxy(replaced)
 
     def close(self) -> None:
-        """End the response. The connection is dropped unless the body was read to the end."""
+        """Ends the response. The connection is dropped unless the body was read to the end."""
         if not self._ended:
             self._response.close()
             self._end()

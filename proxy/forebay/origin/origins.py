@@ -71,7 +71,7 @@ class Origins:
         return (self._origins[-1] if bucket is None else self._of(bucket)).client
 
     async def send(self, request: OriginRequest) -> OriginResponse:
-        """Send a request to the origin that has its bucket; the contract is OriginClient.send's.
+        """Sends a request to the origin that has its bucket; the contract is OriginClient.send's.
 
         Also raises S3Error NoSuchBucket for a bucket that no origin has, NotImplemented for a copy from another origin.
         """
@@ -92,7 +92,7 @@ class Origins:
         is_hedge: bool = False,
         sent: SentRead | None = None,
     ) -> Coroutine[Any, Any, ReadOutcome]:
-        """Open a read at the origin that has the bucket; the contract is OriginReads.open_read's. Raises S3Error
+        """Opens a read at the origin that has the bucket; the contract is OriginReads.open_read's. Raises S3Error
         NoSuchBucket, at once."""
         reads = self._of(name.bucket).reads
         return reads.open_read(name, read, credential=credential, is_hedge=is_hedge, sent=sent)
@@ -105,7 +105,7 @@ class Origins:
         requested: RequestTime,
         receiver: ReadReceiver,
     ) -> SentRead | None:
-        """Send a read at the origin that has the bucket; the contract is OriginReads.send_read's."""
+        """Sends a read at the origin that has the bucket; the contract is OriginReads.send_read's."""
         position = self._position_of(name.bucket)
         if position is None:
             return None
@@ -140,7 +140,7 @@ class Origins:
         return self._origins[position].listing.list_objects(bucket, prefix, after)
 
     async def close(self) -> None:
-        """Close all clients, and what lists with them. Responses in progress break."""
+        """Closes all clients, and what lists with them. Responses in progress break."""
         for origin in self._origins:
             await origin.listing.close()
             await origin.client.close()

@@ -54,7 +54,7 @@ class OssAdapter:
         self._parts = PartCrc64Table()
 
     async def send(self, request: OriginRequest) -> OriginResponse:
-        """Send a request in S3's terms; the contract is OriginClient.send's."""
+        """Sends a request in S3's terms; the contract is OriginClient.send's."""
         operation = request.operation
         document = b"" if operation in STREAMED else await _document(request)
         sent = await run_cooperatively(
@@ -91,7 +91,7 @@ class OssAdapter:
     async def _translate_response(
         self, request: OriginRequest, sent: OssOriginRequest, response: OriginResponse
     ) -> None:
-        """Put the response into S3's terms."""
+        """Puts the response into S3's terms."""
         operation, headers = request.operation, s3_response_headers(response.headers.items())
         copies = operation in {"CopyObject", "UploadPartCopy"}
         if response.status >= 400 or (copies and response.status == 304):
@@ -118,7 +118,7 @@ class OssAdapter:
             response.replace_head(response.status, (*kept, ("Content-Type", "application/xml")), document)
 
     def _expect_crc64(self, sent: OssOriginRequest, response: OriginResponse) -> None:
-        """Verify the CRC-64 of a whole object. Raises OriginBroken if a range was requested."""
+        """Verifies the CRC-64 of a whole object. Raises OriginBroken if a range was requested."""
         length = response.headers.get("Content-Length", "")
         if sent.has_range and length != "0":
             raise self._broken("GetObject", "200 to a range")
@@ -211,7 +211,7 @@ class PartCrc64Table:
         return len(self._uploads)
 
     def add(self, upload: UploadKey, number: int, part: PartCrc64) -> None:
-        """Record a part. One that is uploaded again replaces the first."""
+        """Records a part. One that is uploaded again replaces the first."""
         parts = self._uploads.setdefault(upload, {})
         self._count += number not in parts
         parts[number] = part
@@ -221,7 +221,7 @@ class PartCrc64Table:
             self._count -= len(idle)
 
     def combined(self, upload: UploadKey, listed: Sequence[tuple[int, str]]) -> CooperativeWork[int | None]:
-        """Forget the upload, and combine the CRC-64 of its parts `listed` by number and ETag.
+        """Forgets the upload, and combines the CRC-64 of its parts `listed` by number and ETag.
 
         None if not all of them are known. Cooperative work.
         """
@@ -236,7 +236,7 @@ class PartCrc64Table:
         return value
 
     def forget(self, upload: UploadKey) -> dict[int, PartCrc64]:
-        """Forget an upload; returns its parts."""
+        """Forgets an upload; returns its parts."""
         parts = self._uploads.pop(upload, {})
         self._count -= len(parts)
         return parts

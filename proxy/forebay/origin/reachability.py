@@ -52,12 +52,12 @@ class ReachabilityProbe:
         return self._breaker.reachable is True
 
     def watch(self) -> None:
-        """Probe until the breaker is closed. Called when a request has failed."""
+        """Probes until the breaker is closed. Called when a request has failed."""
         if self._breaker.state is not BreakerState.CLOSED and (self._watch is None or self._watch.done()):
             self._watch = self._tasks.spawn(self._check_until_closed(), _TASK)
 
     async def close(self) -> None:
-        """Cancel the probes."""
+        """Cancels the probes."""
         await self._tasks.close()
 
     async def _check_until_closed(self) -> None:

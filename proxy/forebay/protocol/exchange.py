@@ -131,19 +131,19 @@ class Reply(Protocol):
         ...
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        """Send the head. `length`: the Content-Length; None if it is not known, so the body is chunked."""
+        """Sends the head. `length`: the Content-Length; None if it is not known, so the body is chunked."""
         ...
 
     async def write(self, buffer: Buffer | bytes) -> None:
-        """Send a piece of the body; returns when the client can take more. Raises ConnectionError when it has left."""
+        """Sends a piece of the body; returns when the client can take more. Raises ConnectionError when it has left."""
         ...
 
     async def finish(self) -> None:
-        """End the response."""
+        """Ends the response."""
         ...
 
     def abort(self) -> None:
-        """Break the connection, so that the client cannot mistake a part for the whole."""
+        """Breaks the connection, so that the client cannot mistake a part for the whole."""
         ...
 
 
@@ -151,9 +151,9 @@ class ObjectReply(Reply, Protocol):
     """A reply that can carry an object, piece by piece, to a client however slow."""
 
     def accept(self, piece: Buffer) -> int:
-        """Send from the front of a piece what the client accepts at once, and little more, which is copied. Returns how
-        many bytes that was, at least one. For a body of known length, after `start` and whenever not `is_blocked`.
-        Raises ConnectionError when the client has left.
+        """Sends as much of the front of a piece as the client accepts at once, and little more, which is copied.
+        Returns how many bytes that was, at least one. For a body of known length, after `start` and whenever not
+        `is_blocked`. Raises ConnectionError when the client has left.
 
         Unlike `write` it keeps no reference to the piece: a client that accepts nothing for hours holds no buffer.
         """
@@ -165,4 +165,4 @@ class ObjectReply(Reply, Protocol):
         ...
 
     async def drain(self) -> None:
-        """Wait while the client accepts nothing. Raises ConnectionError when it has left, or stalls."""
+        """Waits while the client accepts nothing. Raises ConnectionError when it has left, or stalls."""

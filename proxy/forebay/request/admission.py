@@ -137,7 +137,7 @@ def admit(
     record: RequestRecord | None = None,
     proof: Proof | None = None,
 ) -> Admission:
-    """Admit a request, or raise S3Error by the first step that refuses it.
+    """Admits a request, or raises S3Error by the first step that refuses it.
 
     `target` and `headers` as they came; `now`: seconds since the epoch; `record`: where the steps are noted, None for
     a request that is not recorded; `proof`: the signature is verified already.
@@ -203,7 +203,7 @@ class EntryAdmission:
 
 
 def admit_form(policy: GatewayPolicy, principal: Principal, target: Target, headers: Headers) -> Admission:
-    """Admit the PutObject that a form upload stands for, or raise S3Error. `principal`: who signed the form's policy,
+    """Admits the PutObject that a form upload stands for, or raises S3Error. `principal`: who signed the form's policy,
     which allows the form."""
     if is_reserved(target.key or ""):
         raise S3Error("NotImplemented", "A form can't be uploaded to one of Forebay's own resources; PUT it.")

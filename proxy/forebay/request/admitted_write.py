@@ -40,7 +40,7 @@ class AdmittedWriter:
         self._length_spooler = length_spooler
 
     async def answer(self, admission: Admission, request: Request, reply: Reply, record: RequestRecord) -> None:
-        """Carry the write out, and answer it. Raises S3Error, OriginError, Throttled, SpoolFull, and ConnectionError
+        """Carries the write out, and answers it. Raises S3Error, OriginError, Throttled, SpoolFull, and ConnectionError
         for a client that has left."""
         record.cache = "bypass"
         forward = ForwardRequest(request, admission.target, admission.operation, admission.signed, admission.identity)

@@ -61,7 +61,7 @@ class Proof(NamedTuple):
 
 
 def authenticate(keyring: Keyring, method: str, target: Target, headers: Headers, now: float) -> Proof:
-    """Verify the signature of a request at `now` (seconds since the epoch).
+    """Verifies the signature of a request at `now` (seconds since the epoch).
 
     Raises S3Error. A request without any part of a signature is denied, but for open mode and where the configuration
     has grants for it; one with a wrong signature is never taken for one without.
@@ -93,7 +93,7 @@ def authenticate(keyring: Keyring, method: str, target: Target, headers: Headers
 
 
 def authenticate_form(keyring: Keyring, headers: Headers, fields: Mapping[str, str]) -> Principal:
-    """Verify the signature of a form's policy by the form's fields (lower-case names).
+    """Verifies the signature of a form's policy by the form's fields (lower-case names).
 
     The policy's conditions are checked elsewhere (forebay.protocol.forms.post_policy). Raises S3Error; a form without
     a policy and any part of a signature is denied, as an anonymous request is.
@@ -117,7 +117,7 @@ def _has_part_of_signature(target: Target, headers: Headers) -> bool:
 
 
 def _refuse_web_pages(hosts: tuple[str, ...], headers: Headers) -> None:
-    """Refuse a request that a web page may have had a browser send. Raises S3Error AccessDenied.
+    """Refuses a request that a web page may have had a browser send. Raises S3Error AccessDenied.
 
     Open mode trusts this machine and its browsers, but not the pages in them. A page of another origin sends `Origin`
     with some requests, and has the browser send `Sec-Fetch-Site` with all; a page whose name was pointed at this

@@ -130,7 +130,7 @@ class BodySender:
     async def _start(
         self, read: ReadContext, selected: Selection, headers: HeaderPairs, cache: CacheStatus, cached: float
     ) -> None:
-        """Send the head of a response with bytes."""
+        """Sends the head of a response with bytes."""
         await read.start(selected.status, headers, selected.span.length, cache)
         if self._reads.is_open and read.admission.operation.is_plain_read:
             size, principal, decision = selected.known.head.size, read.admission.principal.id, read.decision

@@ -30,7 +30,7 @@ class CorsFrontend:
     async def answer_preflight(
         self, request: Request, target: Target, reply: ObjectReply, record: RequestRecord, *, answers_pages: bool
     ) -> None:
-        """Answer a preflight by the bucket's rules. Raises S3Error where none allows it, or pages are not answered."""
+        """Answers a preflight by the bucket's rules. Raises S3Error where none allows it, or pages are not answered."""
         headers, allowed = request.headers, None
         method, site = headers.get("Access-Control-Request-Method"), headers.get("Origin")
         if answers_pages and target.bucket is not None and method and site:

@@ -23,16 +23,16 @@ class CorsReply:
         return self.inner.started
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        """Send the head, with these CORS headers in place of any others."""
+        """Sends the head, with these CORS headers in place of any others."""
         kept = tuple(pair for pair in headers if not pair[0].lower().startswith(_REPLACED))
         await self.inner.start(status, (*kept, *self.headers), length)
 
     async def write(self, buffer: Buffer | bytes) -> None:
-        """Send a piece."""
+        """Sends a piece."""
         await self.inner.write(buffer)
 
     def accept(self, piece: Buffer) -> int:
-        """Send from the front of a piece of an object."""
+        """Sends from the front of a piece of an object."""
         return self.inner.accept(piece)
 
     @property
@@ -41,13 +41,13 @@ class CorsReply:
         return self.inner.is_blocked
 
     async def drain(self) -> None:
-        """Wait while the client accepts nothing."""
+        """Waits while the client accepts nothing."""
         await self.inner.drain()
 
     async def finish(self) -> None:
-        """End the response."""
+        """Ends the response."""
         await self.inner.finish()
 
     def abort(self) -> None:
-        """Break the connection."""
+        """Breaks the connection."""
         self.inner.abort()

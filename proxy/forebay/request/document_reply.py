@@ -26,7 +26,7 @@ class DocumentReply:
         return self.inner.started
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        """Send the head that goes with the document."""
+        """Sends the head that goes with the document."""
         if status != 200:
             await self.inner.start(status, headers, length)
             return
@@ -36,16 +36,16 @@ class DocumentReply:
         await self.inner.start(status, (*kept, *added), None if status == 204 else len(self._document))
 
     async def write(self, buffer: Buffer | bytes) -> None:
-        """Send a piece of a response that passes unchanged."""
+        """Sends a piece of a response that passes unchanged."""
         if self._document is None:
             await self.inner.write(buffer)
 
     async def finish(self) -> None:
-        """Send the document, if there is one, and end the response."""
+        """Sends the document, if there is one, and ends the response."""
         if self._document:
             await self.inner.write(self._document)
         await self.inner.finish()
 
     def abort(self) -> None:
-        """Break the connection."""
+        """Breaks the connection."""
         self.inner.abort()

@@ -62,7 +62,7 @@ class FormUpload:
     async def answer(
         self, policy: GatewayPolicy, request: Request, target: Target, reply: Reply, record: RequestRecord
     ) -> None:
-        """Carry out a request for which `is_form` is true. Raises S3Error, OriginError, Throttled."""
+        """Carries out a request for which `is_form` is true. Raises S3Error, OriginError, Throttled."""
         keyring = policy.keyring
         record.operation = "PostObject"
         record.step = "authenticate"
@@ -127,7 +127,7 @@ class StreamedFile:
 
 
 async def _read_fields(form: FormReader, pieces: AsyncIterator[bytes]) -> bytes:
-    """Read up to the file. Returns its first bytes."""
+    """Reads up to the file. Returns its first bytes."""
     async for piece in pieces:
         first = form.feed(piece)
         if form.is_at_file:

@@ -35,7 +35,7 @@ class ForwardedReads:
         self._origins, self._oss_frontend, self._sleep, self._jitter = origins, oss_frontend, sleep, jitter
 
     async def relay(self, forward: ForwardRequest, reply: Reply, record: RequestRecord) -> None:
-        """Answer the read. Raises S3Error, OriginError, Throttled, and ConnectionError for a client that has left."""
+        """Answers the read. Raises S3Error, OriginError, Throttled, and ConnectionError for a client that has left."""
         attempts = ReadAttempts(
             self._origins.of(forward.target.bucket), forward.operation.name, sleep=self._sleep, jitter=self._jitter
         )

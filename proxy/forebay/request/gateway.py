@@ -81,7 +81,7 @@ class Gateway:
     async def handle(
         self, request: Request, reply: ObjectReply, record: RequestRecord, known: KnownHead | None = None
     ) -> None:
-        """Answer `request` on `reply` and fill in `record`. `known`: its head, where a proof may come from there."""
+        """Answers `request` on `reply` and fills in `record`. `known`: its head, where a proof may come from there."""
         try:
             target = parse_target(request.raw_target, request.host, self.policy.domains, self.policy.cnames)
             if self.policy.answers_pages and "Origin" in request.headers:
@@ -94,7 +94,7 @@ class Gateway:
         await self._answer_failures(self._handle(request, target, reply, record, known), request, reply, record)
 
     async def read(self, admission: Admission, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
-        """Answer the plain read `request` that the fast lane admitted and could not answer."""
+        """Answers the plain read `request` that the fast lane admitted and could not answer."""
         target, operation, decision = admission.target, admission.operation, admission.decision
         if admission.oss_request is not None:
             reply = self._oss_frontend.wrap_reply(reply, request, target, record)
@@ -104,7 +104,7 @@ class Gateway:
         await self._answer_failures(self._carry_out(admission, request, reply, record), request, reply, record)
 
     async def refuse(self, error: S3Error, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
-        """Answer a request whose target was not parsed with `error`, in the dialect of its headers or its query."""
+        """Answers a request whose target was not parsed with `error`, in the dialect of its headers or its query."""
         query: tuple[tuple[str, str], ...] = ()
         if request.raw_target.isascii():  # else it can't be decoded, and says nothing
             with suppress(S3Error):
@@ -137,7 +137,7 @@ class Gateway:
     async def _carry_out(
         self, admission: Admission, request: Request, reply: ObjectReply, record: RequestRecord
     ) -> None:
-        """Answer `request` from the cache where its admission allows it, else have the origin answer it."""
+        """Answers `request` from the cache where its admission allows it, else has the origin answer it."""
         requester.set(admission.principal.id)
         bucket = admission.target.bucket
         if bucket is not None and admission.policy.routes.position_of(bucket) is None:
@@ -168,7 +168,7 @@ class Gateway:
     async def _answer_failures(
         self, work: Awaitable[None], request: Request, reply: ObjectReply, record: RequestRecord
     ) -> None:
-        """Await `work`, which answers `request`; its failure becomes an error response or an aborted connection."""
+        """Awaits `work`, which answers `request`; its failure becomes an error response or an aborted connection."""
         try:
             await work
         except S3Error as error:
@@ -191,7 +191,7 @@ class Gateway:
             await self._refuse(S3Error("InternalError"), request, reply, record)
 
     async def _refuse(self, error: S3Error, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
-        """Answer with an error document, or abort if the head of another response has left."""
+        """Answers with an error document, or aborts if the head of another response has left."""
         record.error = error.code
         if error.log_reason is not None:
             _log.info("%s: %s: %s", record.request_id, error.code, error.log_reason)

@@ -89,7 +89,7 @@ class ObjectReader:
     async def answer(
         self, admission: Admission, request: Request, reply: ObjectReply, record: RequestRecord
     ) -> Bypass | None:
-        """Answer a read; a Bypass means that nothing was sent and the origin is to answer. `request` in S3's terms.
+        """Answers a read; a Bypass means that nothing was sent and the origin is to answer. `request` in S3's terms.
 
         Raises S3Error, OriginError and Throttled while nothing has left, and OriginError after that.
         """
@@ -228,7 +228,7 @@ class ObjectReader:
 
 
 async def _relay_refusal(read: ReadContext, status: int, headers: HeaderPairs, body: bytes) -> None:
-    """Answer with the origin's own refusal."""
+    """Answers with the origin's own refusal."""
     request, reply = read.request, read.reply
     read.record.cache = "miss"
     passed = relayed_headers(CIMultiDict(headers), oss=request.oss_request is not None)

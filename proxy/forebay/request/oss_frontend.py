@@ -70,7 +70,7 @@ class OssFrontend:
         return OssReply(inner, request.method, record, OssLocation(self._origins.region_of(bucket), host))
 
     def allow_lookups(self, reply: OssReply, bucket: str | None, identity: OriginIdentity | None) -> None:
-        """Let the reply to an admitted request look facts about `bucket` up at the origin, as `identity`."""
+        """Lets the reply to an admitted request look facts about `bucket` up at the origin, as `identity`."""
         if bucket is None:
             return
 
@@ -86,8 +86,8 @@ class OssFrontend:
             reply.part_crc = partial(self._uploads.crc, UploadKey(target.name, target.param("uploadId") or ""))
 
     async def send_read(self, forward: ForwardRequest) -> OriginResponse:
-        """Send a bypassed read to the origin. A range that OSS ignores is dropped and the read sent again: an S3 origin
-        clips the range or refuses it."""
+        """Sends a bypassed read to the origin. A range that OSS ignores is dropped and the read is sent again: an S3
+        origin clips the range or refuses it."""
         answer = await self._forwarder.send(forward)
         oss_request = forward.request.oss_request
         if oss_request is None or not oss_request.lenient_range or _has_whole_range(forward.request.headers, answer):

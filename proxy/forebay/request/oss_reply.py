@@ -71,7 +71,7 @@ class OssReply:
         return self._inner.started
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        """Send the translated head, or begin to buffer a document or an error."""
+        """Sends the translated head, or begins to buffer a document or an error."""
         self._status, self._headers, self._buffered = status, headers, None
         if self._is_failure or (self.request is not None and self.request.operation.has_document and not self._is_head):
             self._buffered = bytearray()
@@ -84,7 +84,7 @@ class OssReply:
         return self._status >= 300 and self._status != 304
 
     async def write(self, buffer: Buffer | bytes) -> None:
-        """Send or buffer a piece. Raises OriginBroken for a document that is too large."""
+        """Sends or buffers a piece. Raises OriginBroken for a document that is too large."""
         if self._buffered is None:
             await self._inner.write(buffer)
             return
@@ -93,7 +93,7 @@ class OssReply:
             raise OriginBroken(f"a document of more than {MAX_SIZE} bytes")
 
     def accept(self, piece: Buffer) -> int:
-        """Send the front of a piece of an object, which is never buffered."""
+        """Sends the front of a piece of an object, which is never buffered."""
         return self._inner.accept(piece)
 
     @property
@@ -102,11 +102,11 @@ class OssReply:
         return self._inner.is_blocked
 
     async def drain(self) -> None:
-        """Wait while the client accepts nothing."""
+        """Waits while the client accepts nothing."""
         await self._inner.drain()
 
     async def finish(self) -> None:
-        """End the response; a buffered one is translated and sent."""
+        """Ends the response; a buffered one is translated and sent."""
         if self._buffered is None:
             await self._inner.finish()
         elif self._is_failure:
@@ -119,11 +119,11 @@ class OssReply:
             await self._send_document(bytes(self._buffered))
 
     def abort(self) -> None:
-        """Break the connection."""
+        """Breaks the connection."""
         self._inner.abort()
 
     async def refuse(self, error: S3Error, headers: HeaderPairs) -> None:
-        """Answer with an error made by Forebay. `headers` go with it in either dialect."""
+        """Answers with an error made by Forebay. `headers` go with it in either dialect."""
         await self._send_error(failure_of_error(error, **self._conditions), headers)
 
     @property
@@ -134,7 +134,7 @@ class OssReply:
         return _Conditions(forbids_overwrite=self.request.forbids_overwrite, conditions=self.request.source_conditions)
 
     async def _send_document(self, body: bytes) -> None:
-        """Send the translation of a document, or the error that it contains."""
+        """Sends the translation of a document, or the error that it contains."""
         if embedded_error(body) is not None:
             await self._send_error(to_oss_failure(200, body, **self._conditions), ())
             return

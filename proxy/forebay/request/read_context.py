@@ -28,7 +28,7 @@ class ReadContext(NamedTuple):
     record: RequestRecord
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None, cache: CacheStatus) -> None:
-        """Send the response head."""
+        """Sends the response head."""
         self.record.step, self.record.cache = "reply", cache
         own = (("x-amz-request-id", self.record.request_id), ("x-forebay-cache", cache))
         await self.reply.start(status, (*headers, *own), length)

@@ -72,7 +72,7 @@ class Resource(Protocol):
         ...
 
     async def write(self, owner: ResourceOwner, name: str, body: AsyncIterator[Piece]) -> HeaderPairs:
-        """Make or replace the resource. Returns further headers of the response.
+        """Makes or replaces the resource. Returns further headers of the response.
 
         `body` raises S3Error before its last piece if it is not the one that was signed, or broke off: the resource may
         be changed only once it has ended.
@@ -80,5 +80,5 @@ class Resource(Protocol):
         ...
 
     async def remove(self, owner: ResourceOwner, name: str) -> None:
-        """Remove the resource, if there is one."""
+        """Removes the resource, if there is one."""
         ...

@@ -62,7 +62,7 @@ class ResourceRouter:
         self._bodies = VerifiedBodies(length_spooler)
 
     async def answer(self, admission: Admission, request: Request, reply: Reply, record: RequestRecord) -> None:
-        """Answer an admitted request for which `Admission.is_for_resource`. Raises S3Error, Throttled, OriginError."""
+        """Answers an admitted request for which `Admission.is_for_resource`. Raises S3Error, Throttled, OriginError."""
         target = admission.target
         uses_checksums = any(name.lower().startswith(_CHECKSUMS) for name in request.headers)
         owner = ResourceOwner(target.bucket or "", admission.principal, admission.identity, uses_checksums)
@@ -198,7 +198,7 @@ def _parameters(target: Target) -> set[str]:
 
 
 async def _send_document(found: ResourceDocument, request: Request, reply: Reply, record: RequestRecord) -> None:
-    """Answer a GET or HEAD."""
+    """Answers a GET or HEAD."""
     content, modified = found.content, formatdate(int(found.modified_at), usegmt=True)
     if isinstance(content, Path):
         size = (await asyncio.to_thread(content.stat)).st_size

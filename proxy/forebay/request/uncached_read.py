@@ -37,7 +37,7 @@ class UncachedReader:
         self._write_back = write_back
 
     async def answer(self, admission: Admission, request: Request, reply: Reply, record: RequestRecord) -> None:
-        """Answer a GET or a HEAD. Raises S3Error, OriginError, Throttled, and ConnectionError for a client that has
+        """Answers a GET or a HEAD. Raises S3Error, OriginError, Throttled, and ConnectionError for a client that has
         left."""
         target, is_listing = admission.target, admission.operation.access is Access.LIST
         if await self._answer_upload_listing(admission, request, reply, record):
@@ -57,7 +57,7 @@ class UncachedReader:
     async def _answer_upload_listing(
         self, admission: Admission, request: Request, reply: Reply, record: RequestRecord
     ) -> bool:
-        """Answer a listing of uploads or parts that the journal has. Returns whether it was one."""
+        """Answers a listing of uploads or parts that the journal has. Returns whether it was one."""
         operation = admission.operation.name
         if self._write_back is None or operation not in _UPLOAD_LISTINGS or request.method != "GET":
             return False

@@ -80,7 +80,7 @@ def compose(
     run: NodeRun | None = None,
     journal_files: "JournalFiles | None" = None,
 ) -> Parts:
-    """Make the parts, inside the loop that will serve. Raises SettingsError for an impossible endpoint,
+    """Makes the parts, inside the loop that will serve. Raises SettingsError for an impossible endpoint,
     JournalUnusable.
 
     `clock`: seconds since the epoch; freshness is judged by it. `buffer_wait`: see BUFFER_WAIT. `group`: the other

@@ -101,7 +101,7 @@ def source_from_args(args: argparse.Namespace, environ: Mapping[str, str]) -> Co
 
 
 def set_log_level(settings: Settings) -> None:
-    """Set the level of Forebay's own loggers. Libraries keep theirs."""
+    """Sets the level of Forebay's own loggers. Libraries keep theirs."""
     logging.getLogger("forebay").setLevel(settings.server.log_level.upper())
 
 
@@ -116,7 +116,7 @@ class SizeOverrides:
         self._sizes: dict[TierName, int] = {}
 
     def set(self, tier: TierName, size: int) -> None:
-        """Override the size of a tier."""
+        """Overrides the size of a tier."""
         self._sizes[tier] = size
 
     def items(self) -> list[tuple[TierName, int]]:

@@ -34,7 +34,7 @@ class DueCallback(list[Any]):
     __slots__ = ()
 
     def cancel(self) -> None:
-        """Keep the callback from running."""
+        """Keeps the callback from running."""
         self[:] = None, (), None
 
     def cancelled(self) -> bool:
@@ -98,7 +98,7 @@ def _slicing(
         return due
 
     def turn() -> None:
-        """Run what is due now, for one slice at most."""
+        """Runs what is due now, for one slice at most."""
         nonlocal turning
         left = len(waiting)
         until = clock() + SLICE

@@ -84,7 +84,7 @@ def tier_warning(tier: TierName, settings: Settings, root: Path = _ROOT) -> str 
 
 
 def raise_file_limit(settings: Settings) -> str | None:
-    """Raise the soft limit of open files (sockets are files) to the hard one.
+    """Raises the soft limit of open files (sockets are files) to the hard one.
 
     Most systems start a process with 1,024 and let it ask for more. Returns a warning if even the hard limit is too low
     for `limits.connections`, else None.

@@ -34,18 +34,18 @@ _MIDDLE_COLLECTIONS: Final = 1
 
 
 def pause_collector() -> None:
-    """Turn the collector off until `freeze_long_lived`."""
+    """Turns the collector off until `freeze_long_lived`."""
     gc.disable()
 
 
 def import_aiohttp() -> None:
-    """Import aiohttp before anything else does, and while no other thread reads the environment."""
+    """Imports aiohttp before anything else does, and while no other thread reads the environment."""
     with _without_certificates():
         import aiohttp  # noqa: F401, PLC0415 # see the module
 
 
 def freeze_long_lived(loop: object) -> None:
-    """Freeze what exists now and, from now on, what outlives a full collection, in the process that this loop serves.
+    """Freezes what exists now and, from now on, what outlives a full collection, in the process that this loop serves.
 
     The collector is on afterwards.
     """

@@ -187,7 +187,7 @@ class Worker:
             raise JournalUnusable(f"journal.path: {path} can't be used ({error.strerror or error})") from None
 
     async def _join(self, member: Membership) -> None:
-        """Answer the other workers from here on, and load the writes that are in doubt with them."""
+        """Answers the other workers from here on, and loads the writes that are in doubt with them."""
         member.port.service = self.parts.peer_service
         for answer in (await member.group.peers.call_all({"kind": "in_doubt_writes"})).values():
             self.parts.peer_service.writes.load_in_doubt_writes(answer)
@@ -220,7 +220,7 @@ class Worker:
             self.tls_address = secure.getsockname()
 
     async def _serve_socket(self, services: ConnectionServices) -> None:
-        """Accept from the Unix socket, if there is one."""
+        """Accepts from the Unix socket, if there is one."""
         listening = self._socket_file.listening if self._socket_file is not None else None
         if self._membership is not None and self._membership.socket_fd is not None:
             listening = socket.socket(fileno=self._membership.socket_fd)
@@ -238,11 +238,11 @@ class Worker:
         self.admin_address = admin.getsockname()
 
     def schedule_reload(self) -> None:
-        """Start `reload` from a signal handler."""
+        """Starts `reload` from a signal handler."""
         self.parts.context.tasks.spawn(self.reload(), "reload")
 
     async def reopen_files(self) -> None:
-        """Reopen the access log's file, and read the certificate again."""
+        """Reopens the access log's file, and reads the certificate again."""
         if self._log_file is not None and self._access_log is not None:
             await self._access_log.flush()  # requests before the signal belong to the old file
             try:
@@ -253,7 +253,7 @@ class Worker:
             await self._reload_certificate(self._certificate, force=True)
 
     async def reload(self) -> None:
-        """Reopen files and read the configuration again, as SIGHUP asks. A refused configuration changes nothing."""
+        """Reopens files and reads the configuration again, as SIGHUP asks. A refused configuration changes nothing."""
         await self.reopen_files()
         await self.control.reload_and_log()
 
@@ -343,7 +343,7 @@ class Worker:
             recorder.tend()
 
     async def _adopt_jobs(self) -> None:
-        """Go on with the jobs of the run before; from then on, with those of a worker that has ended."""
+        """Goes on with the jobs of the run before; from then on, with those of a worker that has ended."""
         while True:
             await self.parts.jobs.warm_ups.adopt()
             await asyncio.sleep(self._check_interval)

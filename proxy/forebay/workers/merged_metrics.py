@@ -52,7 +52,7 @@ class ExitedCounters:
         self._values: Values = {}
 
     def add(self, text: str) -> None:
-        """Add those of a worker's last text."""
+        """Adds those of a worker's last text."""
         for family in text_string_to_metric_families(text):
             if family.type in _HISTORIES:
                 for sample in family.samples:

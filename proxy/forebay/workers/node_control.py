@@ -188,7 +188,7 @@ class NodeControl(SharedControl):
             return answer
 
     async def resize(self, tier: TierName, size: str) -> Resized | None:
-        """Resize a tier in all workers."""
+        """Resizes a tier in all workers."""
         capacity = parse_capacity(tier, size)
         async with self.change_lock:
             if tier == "ssd" and self.settings.ssd is None:

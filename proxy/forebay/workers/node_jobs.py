@@ -51,21 +51,21 @@ class NodeJobs(JobVerbs):
         self._known: dict[str, _KnownJob] = {}
 
     async def start_job(self, order: WarmOrder) -> Job | None:
-        """Pin what is to be pinned, or nothing of it, and start the job in the first live worker."""
+        """Pins what is to be pinned, or nothing of it, and starts the job in the first live worker."""
         return await self._start(JobVerbs.start_job, await pin_order(self._pins, order))
 
     async def start_pack(self, order: PackRequest) -> Job:
-        """Start the job in the first live worker."""
+        """Starts the job in the first live worker."""
         worker, job = await self._calls.first_answer(JobVerbs.start_pack, order)
         self._known[job.id] = _KnownJob(job, worker)
         return job
 
     async def replay_recording(self, bucket: str, name: str, order: ReplayOrder) -> Job | None:
-        """Start the job in the first live worker: each reaches the recordings of the node."""
+        """Starts the job in the first live worker: each reaches the recordings of the node."""
         return await self._start(JobVerbs.replay_recording, bucket, name, order)
 
     async def extend_list(self, list_id: str, entries: list[KeyListEntry]) -> KeyList | None:
-        """Add objects to a list in the first live worker, where its job is started."""
+        """Adds objects to a list in the first live worker, where its job is started."""
         return await self._first_worker.extend_list(list_id, entries)
 
     async def jobs(self) -> JobList:

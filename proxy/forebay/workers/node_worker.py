@@ -58,7 +58,7 @@ _LOG_FORMAT: Final = "%(levelname)s worker {}: %(name)s: %(message)s"
 
 
 def run(directory: Path, number: int, workers: int, group: str) -> int:
-    """Run worker `number` of `workers` until SIGTERM; the exit code. `directory`: of the sockets."""
+    """Runs worker `number` of `workers` until SIGTERM; the exit code. `directory`: of the sockets."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=_LOG_FORMAT.format(number))
     for name in ("aiohttp", "botocore", "aiobotocore"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -85,7 +85,7 @@ class NodeWorker:
         self._worker: Worker | None = None
 
     async def run(self) -> int:
-        """Run until SIGTERM; FAST_SHUTDOWN then ends the draining. The exit code."""
+        """Runs until SIGTERM; FAST_SHUTDOWN then ends the draining. The exit code."""
         graceful, fast, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, graceful.set)
         loop.add_signal_handler(FAST_SHUTDOWN, fast.set)
@@ -98,7 +98,7 @@ class NodeWorker:
         return 0
 
     async def _start(self, document: Document) -> Document:
-        """Serve; {"refused": sentence} if that is not possible."""
+        """Serves; {"refused": sentence} if that is not possible."""
         if document["version"] != forebay_client.__version__:
             here, there = forebay_client.__version__, document["version"]
             return {"refused": f"this is {here}, the supervisor {there}: restart Forebay"}
@@ -164,7 +164,7 @@ class WorkerService(WorkerRpc, WorkerOrders):
         )
 
     async def prepare_config(self, text: str | None, mode: int) -> ConfigRefusal | None:
-        """Validate a configuration, and keep it."""
+        """Validates a configuration, and keeps it."""
         self._prepared = None
         try:
             loaded = await asyncio.to_thread(self._worker.source.load_text, text, mode)
@@ -174,7 +174,7 @@ class WorkerService(WorkerRpc, WorkerOrders):
         return None
 
     async def commit_config(self) -> None:
-        """Put the prepared configuration in force."""
+        """Puts the prepared configuration in force."""
         if self._prepared is not None:
             self._worker.control.apply(self._prepared)
             self._prepared = None
@@ -184,21 +184,21 @@ class WorkerService(WorkerRpc, WorkerOrders):
         await self._worker.announce_shutdown()
 
     async def reopen_files(self) -> None:
-        """Reopen the access log, and read the certificate again."""
+        """Reopens the access log, and reads the certificate again."""
         await self._worker.reopen_files()
 
     async def resize_tier(self, tier: TierName, capacity: int) -> None:
-        """Resize a tier of this worker."""
+        """Resizes a tier of this worker."""
         await self._worker.control.resize_to(tier, capacity)
 
     async def change_pins(self, bucket: str, prefix: str, is_pinned: bool) -> PinChange:
-        """Pin or unpin a prefix."""
+        """Pins or unpins a prefix."""
         return await self._worker.control.pins.change(bucket, prefix, is_pinned=is_pinned)
 
     async def load_pins(self) -> None:
-        """Take the pins from the file."""
+        """Takes the pins from the file."""
         await self._worker.parts.storage.pins.load()
 
     async def invalidate(self, names: list[ObjectName]) -> None:
-        """Invalidate the objects."""
+        """Invalidates the objects."""
         await self._worker.parts.metadata.invalidator.invalidate(names)

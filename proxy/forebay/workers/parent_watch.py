@@ -22,7 +22,7 @@ _PARENT_POLL = 1000  # milliseconds; only matters when another process still has
 
 
 def exit_with_parent(parent: int) -> None:
-    """Kill the process group as soon as standard input ends, or the parent's process id is no longer `parent`."""
+    """Kills the process group as soon as standard input ends, or the parent's process id is no longer `parent`."""
     # Looked up before the module runs: eventlet removes select.poll when it patches the standard library.
     poll = select.poll()
     poll.register(0, select.POLLIN | select.POLLHUP)
@@ -39,7 +39,7 @@ def exit_with_parent(parent: int) -> None:
 
 
 def main() -> None:
-    """Run the module named on the command line."""
+    """Runs the module named on the command line."""
     module, *arguments = sys.argv[1:]
     exit_with_parent(os.getppid())
     sys.argv = [module, *arguments]

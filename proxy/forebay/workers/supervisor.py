@@ -88,7 +88,7 @@ class Supervisor:
         self._supervising: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Start the node. Returns when all workers serve. Raises AddressUnavailable, WorkerStartError."""
+        """Starts the node. Returns when all workers serve. Raises AddressUnavailable, WorkerStartError."""
         server = self.control.settings.server
         with contextlib.ExitStack() as opened:
 
@@ -136,7 +136,7 @@ class Supervisor:
         await self.control.announce_shutdown()
 
     async def stop(self, hurry: asyncio.Event) -> None:
-        """Drain and end all workers; `hurry`, once set, ends the draining."""
+        """Drains and ends all workers; `hurry`, once set, ends the draining."""
         for supervising in self._supervising:
             supervising.cancel()
         if self._supervising:
@@ -221,7 +221,7 @@ class Supervisor:
         )
 
     async def _supervise(self, number: int) -> None:
-        """Keep a worker running: poll it, watch it, and start another when it has exited."""
+        """Keeps a worker running: polls it, watches it, and starts another when it has exited."""
         loop, backoff = asyncio.get_running_loop(), FIRST_BACKOFF
         while True:
             worker = self.pool.processes.get(number)

@@ -43,13 +43,13 @@ class WorkerCalls:
         return client_stub(interface, send)
 
     async def call_every_worker(self, document: Document) -> None:
-        """Have every live worker carry out a call; one that does not answer is killed."""
+        """Has every live worker carry out a call; one that does not answer is killed."""
         await asyncio.gather(*(worker.peer.call_until_acked(document, FENCE_TIMEOUT) for worker in self._pool.alive))
 
     async def answers(
         self, method: Callable[Concatenate[Any, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> list[tuple[WorkerProcess, T]]:
-        """Call all workers; the results of those that answer in time."""
+        """Calls all workers; the results of those that answer in time."""
 
         async def call_one(worker: WorkerProcess) -> tuple[WorkerProcess, T] | None:
             try:
@@ -64,7 +64,7 @@ class WorkerCalls:
     async def first_answer(
         self, method: Callable[Concatenate[Any, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> tuple[WorkerProcess, T]:
-        """Call the first worker that is there; it, and its result. Raises Throttled when none is."""
+        """Calls the first worker that is there; it, and its result. Raises Throttled when none is."""
         for worker in self._pool.alive:
             try:
                 return worker, await call(worker.peer, method, *args, **kwargs)

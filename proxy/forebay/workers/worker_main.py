@@ -12,7 +12,7 @@ from forebay.server.startup import import_aiohttp, pause_collector
 
 
 def main() -> int:
-    """Run the worker that the command line names; the exit code."""
+    """Runs the worker that the command line names; the exit code."""
     directory, number, workers, group = sys.argv[1:]
     pause_collector()
     import_aiohttp()

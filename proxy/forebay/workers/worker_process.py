@@ -61,11 +61,11 @@ class RunningProcess(Protocol):
         ...
 
     def send_signal(self, number: int, /) -> None:
-        """Send a signal to the process."""
+        """Sends a signal to the process."""
         ...
 
     async def wait(self) -> int:
-        """Wait until it has exited; its exit code."""
+        """Waits until it has exited; its exit code."""
         ...
 
 
@@ -76,7 +76,7 @@ _PACKAGES: Final = ("forebay", "forebay_client")  # a worker must find what we f
 
 
 async def run_worker(arguments: Sequence[str], socket_fd: int | None) -> RunningProcess:
-    """Start a new interpreter: see RunWorker."""
+    """Starts a new interpreter: see RunWorker."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",  # the working directory is the user's, and no place to import from
@@ -125,7 +125,7 @@ class WorkerProcess:
         spawn: Spawn,
         run: RunWorker = run_worker,
     ) -> "WorkerProcess":
-        """Start worker `number` of `workers`. Returns when it serves. Raises WorkerStartError."""
+        """Starts worker `number` of `workers`. Returns when it serves. Raises WorkerStartError."""
         try:
             _prepare_socket(socket_path(directory, number))
             process = await run([str(directory), str(number), str(workers), group], request.socket_fd)
@@ -161,21 +161,21 @@ class WorkerProcess:
                 await asyncio.sleep(CONNECT_RETRY)
 
     async def poll(self) -> None:
-        """Fetch a new report. Raises PeerUnavailable, ForebayError."""
+        """Fetches a new report. Raises PeerUnavailable, ForebayError."""
         self.report = await call(self.peer, WorkerRpc.report)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process, if it still runs."""
+        """Sends a signal to the process, if it still runs."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
 
     def kill(self) -> None:
-        """Kill the process at once, with all processes that it has started."""
+        """Kills the process at once, with all processes that it has started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     async def wait_exit(self) -> int:
-        """Wait until the process has exited; its exit code."""
+        """Waits until the process has exited; its exit code."""
         code = await self._process.wait()
         self.peer.close()
         return code
@@ -187,7 +187,7 @@ async def wait_answered(
     seconds: float = START_TIMEOUT,
     ping_timeout: float = MAX_MISSED_PINGS * PING_TIMEOUT,
 ) -> Document:
-    """Wait for the answer to a start. A worker that answers pings may take longer than so many seconds: it reads a
+    """Waits for the answer to a start. A worker that answers pings may take longer than so many seconds: it reads a
     journal of many writes, and the next start would take as long; MAX_STARTS_LATE times as long at the most. Raises
     TimeoutError, which says why, and what the call raises."""
     start = TaskRegistry().spawn(call, "start a worker")
@@ -212,7 +212,7 @@ async def wait_until_hung(
     interval: float = PING_INTERVAL,
     ping_timeout: float = PING_TIMEOUT,
 ) -> str:
-    """Wait until a worker hangs or can't be reached; the reason to kill it. `is_reachable`: whether its socket is
+    """Waits until a worker hangs or can't be reached; the reason to kill it. `is_reachable`: whether its socket is
     there."""
     missed = 0
     while missed < MAX_MISSED_PINGS:
@@ -233,7 +233,7 @@ async def wait_until_hung(
 
 
 def _prepare_socket(path: Path) -> None:
-    """Mark where the worker's socket will be: it is expected here, and nobody listens yet (see
+    """Marks where the worker's socket will be: it is expected here, and nobody listens yet (see
     peers.unix_socket.PeerNotListening)."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     path.touch(mode=0o600)

@@ -84,15 +84,15 @@ class WorkerRpc(Protocol):
         ...
 
     async def prepare_config(self, text: str | None, mode: int) -> ConfigRefusal | None:
-        """Validate a configuration, and keep it for `WorkerOrders.commit_config`."""
+        """Validates a configuration, and keeps it for `WorkerOrders.commit_config`."""
         ...
 
     async def change_pins(self, bucket: str, prefix: str, is_pinned: bool) -> PinChange:
-        """Pin or unpin a prefix in this worker, and in the file that the others read."""
+        """Pins or unpins a prefix in this worker, and in the file that the others read."""
         ...
 
     async def invalidate(self, names: list[ObjectName]) -> None:
-        """Drop these objects in all workers."""
+        """Drops these objects in all workers."""
         ...
 
 
@@ -100,7 +100,7 @@ class WorkerOrders(Protocol):
     """The calls that the supervisor makes to all workers of the node."""
 
     async def commit_config(self) -> None:
-        """Put the prepared configuration in force, if there is one."""
+        """Puts the prepared configuration in force, if there is one."""
         ...
 
     async def announce_shutdown(self) -> None:
@@ -108,20 +108,20 @@ class WorkerOrders(Protocol):
         ...
 
     async def reopen_files(self) -> None:
-        """Open the access log anew and read the TLS certificate again, as on SIGHUP."""
+        """Opens the access log anew and reads the TLS certificate again, as on SIGHUP."""
         ...
 
     async def resize_tier(self, tier: TierName, capacity: int) -> None:
-        """Set a tier's capacity, in bytes of this worker's share."""
+        """Sets a tier's capacity, in bytes of this worker's share."""
         ...
 
     async def load_pins(self) -> None:
-        """Take the pins from the file."""
+        """Takes the pins from the file."""
         ...
 
 
 async def call(peer: Peer, method: Callable[Concatenate[Any, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a method of a worker. Raises PeerUnavailable, and what the method raises."""
+    """Calls a method of a worker. Raises PeerUnavailable, and what the method raises."""
     answer = await peer.call(request_document(method, *args, **kwargs))
     result: T = decode(lambda: from_json(get_type_hints(method)["return"], answer["result"]))
     return result

@@ -67,7 +67,7 @@ class KeyTable:
             self._opened = opened.pop_all()
 
     def close(self) -> None:
-        """Close the files."""
+        """Closes the files."""
         self._opened.close()
 
     def _offset(self, number: int) -> int:
@@ -134,7 +134,7 @@ class PlanEntries:
             self._opened = opened.pop_all()
 
     def close(self) -> None:
-        """Close the files."""
+        """Closes the files."""
         self._opened.close()
 
     def read(self, start: int, stop: int) -> list[PlanEntry]:

@@ -72,7 +72,7 @@ class PlanResource:
         return ResourceDocument(_document(plan), plan.sent_at) if plan is not None else None
 
     async def write(self, owner: ResourceOwner, name: str, body: AsyncIterator[Piece]) -> HeaderPairs:
-        """Run a plan, or keep a list of keys."""
+        """Runs a plan, or keeps a list of keys."""
         bucket, principal = owner.bucket, owner.principal
         if name.startswith(KEY_LISTS):
             digest = name.removeprefix(KEY_LISTS)
@@ -96,7 +96,7 @@ class PlanResource:
         return (("x-forebay-plan-entries", str(record.entries)), ("x-forebay-plan-dropped", str(record.dropped)))
 
     async def remove(self, owner: ResourceOwner, name: str) -> None:
-        """End a plan, or remove a list of keys."""
+        """Ends a plan, or removes a list of keys."""
         bucket, principal = owner.bucket, owner.principal.id
         if name.startswith(KEY_LISTS):
             await self._plans.store.key_lists.remove(bucket, principal, name.removeprefix(KEY_LISTS))

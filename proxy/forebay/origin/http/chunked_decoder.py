@@ -44,7 +44,7 @@ class ChunkedDecoder:
         return b"".join(decoded), at
 
     def _collect(self, received: memoryview) -> int:
-        """Use bytes up to the end of a line; returns how many."""
+        """Uses bytes up to the end of a line; returns how many."""
         ahead = bytes(received[: MAX_HEAD + 1])
         end = ahead.find(b"\n")
         used = len(ahead) if end < 0 else end + 1

@@ -56,7 +56,7 @@ class ConnectionPool:
         fresh: bool = False,
         before: Callable[[], Awaitable[None]] | None = None,
     ) -> PooledResponse:
-        """Send a request, which is a head (forebay.origin.http.outgoing_head); returns with the head of its response.
+        """Sends a request, which is a head (forebay.origin.http.outgoing_head); returns with the head of its response.
 
         `fresh`: on a new connection. `before`: awaited between connecting and the first byte of the request. Raises
         ConnectionFault.
@@ -172,7 +172,7 @@ class ConnectionPool:
             self._sweep = self._loop.call_at(first + self._limits.keepalive, self._close_expired)
 
     async def close(self) -> None:
-        """Drop all connections. Responses in progress break."""
+        """Drops all connections. Responses in progress break."""
         if self._sweep is not None:
             self._sweep.cancel()
         for connection in list(self._all):

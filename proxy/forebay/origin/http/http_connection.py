@@ -42,12 +42,12 @@ class HttpConnection(ResponseReceiver):
         return f"<HttpConnection {state}, {self._left} bytes to come>"
 
     async def send_request(self, request: bytes, method: str, response_timeout: float) -> ResponseHead:
-        """Send a request and return the head of its response, whatever its status. See `response_head`."""
+        """Sends a request and returns the head of its response, whatever its status. See `response_head`."""
         self.write_request(request, method)
         return await self.response_head(response_timeout)
 
     def write_request(self, request: bytes, method: str) -> None:
-        """Send a request, without waiting for its response. ConnectionFault."""
+        """Sends a request, without waiting for its response. ConnectionFault."""
         if self._transport is None or not self.ended:
             raise connection_lost(None)
         self._method, self._head, self._fault, self._large, self.ended = method, None, None, None, False
@@ -85,7 +85,7 @@ class HttpConnection(ResponseReceiver):
         return body
 
     async def read_into(self, target: memoryview, stall_timeout: float, *, pauses: bool = False) -> int:
-        """Receive at least one byte of the body into the front of `target`; returns how many, 0 at the end.
+        """Receives at least one byte of the body into the front of `target`; returns how many, 0 at the end.
 
         ConnectionFault, also when nothing arrives for `stall_timeout` seconds. `target` is not written to once this has
         returned, raised or been cancelled. `pauses`: nothing more is received before the next call."""
@@ -111,7 +111,7 @@ class HttpConnection(ResponseReceiver):
         return 0
 
     def close(self) -> None:
-        """Abort the connection. May be called at any time, and again."""
+        """Aborts the connection. May be called at any time, and again."""
         transport, self._transport = self._transport, None
         if transport is not None:
             self._buffer, self._start, self._stop = EMPTY, 0, 0
@@ -120,7 +120,7 @@ class HttpConnection(ResponseReceiver):
             self._on_closed(self)
 
     def _read_buffered(self, target: memoryview) -> int:
-        """Read what arrived along with the head, or is not simply counted."""
+        """Reads what arrived along with the head, or is not simply counted."""
         buffered = memoryview(self._buffer)[self._start : self._stop]
         if self._chunked is None:
             limit = self._left if self._head is None or self._head.body_length != "close" else len(buffered)

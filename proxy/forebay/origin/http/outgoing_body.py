@@ -130,7 +130,7 @@ class OutgoingBody:
         return piece
 
     def extend_timeout(self, timeout: asyncio.Timeout | None) -> None:
-        """Reschedule `timeout` as pieces leave, from now on; None: no longer."""
+        """Reschedules `timeout` as pieces leave, from now on; None: no longer."""
         self._timeout = timeout
 
     def _reschedule(self, seconds: float | None) -> None:

@@ -54,7 +54,7 @@ class ResponseReceiver(ReceiveWait):
         """Whether the response was received to its last byte, or there is none."""
 
     def close(self) -> None:
-        """Abort the connection. May be called at any time, and again."""
+        """Aborts the connection. May be called at any time, and again."""
         raise NotImplementedError
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -107,7 +107,7 @@ class SessionTransport:
         )
 
     async def send(self, method: str, url: URL, headers: list[tuple[str, str]], body: OutgoingBody) -> SessionResponse:
-        """Send a request; returns with the head of its response. Raises ConnectionFault, and ValueError for a header
+        """Sends a request; returns with the head of its response. Raises ConnectionFault, and ValueError for a header
         that can't be sent."""
         if body.length is not None:
             headers.append((hdrs.CONTENT_LENGTH, str(body.length)))

@@ -36,19 +36,19 @@ class TransportResponse(Protocol):
         ...
 
     async def read_into(self, target: memoryview) -> int:
-        """Read at least one byte of the body into the front of `target`; returns how many, 0 at the end."""
+        """Reads at least one byte of the body into the front of `target`; returns how many, 0 at the end."""
         ...
 
     def take_whole(self, length: int) -> memoryview | None:
-        """Take the whole body of `length` bytes, if it is here already: the buffer is the caller's from then on."""
+        """Takes the whole body of `length` bytes, if it is here already: the buffer is the caller's from then on."""
         ...
 
     def skip_turns(self) -> None:
-        """Receive the rest of the body without body turns: somebody waits for it."""
+        """Receives the rest of the body without body turns: somebody waits for it."""
         ...
 
     def close(self) -> None:
-        """Drop the connection unless the response has ended."""
+        """Drops the connection unless the response has ended."""
         ...
 
 

@@ -109,7 +109,7 @@ class OriginReads:
         is_hedge: bool = False,
         sent: SentRead | None = None,
     ) -> Coroutine[Any, Any, ReadOutcome]:
-        """Open a read of the object.
+        """Opens a read of the object.
 
         `is_hedge`: beside a read under way, in one attempt, and only if it need not wait for a turn. `sent`: this read,
         under way; it is taken over.
@@ -132,7 +132,7 @@ class OriginReads:
         requested: RequestTime,
         receiver: ReadReceiver,
     ) -> SentRead | None:
-        """Send a read without a task: see SentReads.send."""
+        """Sends a read without a task: see SentReads.send."""
         return self._sent_reads.send(name, span, principal, requested, receiver)
 
     def admits_hedge(self, _bucket: str) -> bool:

@@ -20,19 +20,19 @@ class BodySource(Protocol):
     """The part of an OriginResponse that a body reads from."""
 
     async def read_into(self, target: memoryview) -> int:
-        """Read at least one byte into the front of `target`; returns how many, 0 at the end."""
+        """Reads at least one byte into the front of `target`; returns how many, 0 at the end."""
         ...
 
     def take_whole(self, length: int) -> memoryview | None:
-        """Take the whole body of `length` bytes, if it is here already: the buffer is the caller's from then on."""
+        """Takes the whole body of `length` bytes, if it is here already: the buffer is the caller's from then on."""
         ...
 
     def skip_turns(self) -> None:
-        """Receive the rest without body turns (forebay.origin.turns.body_turns): somebody waits for it."""
+        """Receives the rest without body turns (forebay.origin.turns.body_turns): somebody waits for it."""
         ...
 
     def close(self) -> None:
-        """Drop the connection unless the body was read to its end."""
+        """Drops the connection unless the body was read to its end."""
         ...
 
 
@@ -56,7 +56,7 @@ class ReadBody:
         return f"<ReadBody {self._received} of {self._length}>"
 
     async def read_into(self, target: memoryview) -> int:
-        """Read at least one byte into the front of `target`; returns how many, 0 at the end.
+        """Reads at least one byte into the front of `target`; returns how many, 0 at the end.
 
         OriginBroken, OriginUnreachable, VersionChanged.
         """
@@ -70,7 +70,7 @@ class ReadBody:
                 return received
 
     async def read_all(self) -> bytes:
-        """Read the whole body, of which nothing was read before, and close it. Raises what `read_into` does."""
+        """Reads the whole body, of which nothing was read before, and closes it. Raises what `read_into` does."""
         content, position = bytearray(self._length), 0
         try:
             while position < len(content):
@@ -80,14 +80,14 @@ class ReadBody:
         return bytes(content)
 
     def take_whole(self) -> memoryview | None:
-        """Take the whole body, if it is here already: the buffer is the caller's from then on, and has ended."""
+        """Takes the whole body, if it is here already: the buffer is the caller's from then on, and has ended."""
         whole = self._source.take_whole(self._length) if not self._received else None
         if whole is not None:
             self._received = self._length
         return whole
 
     def skip_turns(self) -> None:
-        """Receive the rest without body turns: somebody waits for it."""
+        """Receives the rest without body turns: somebody waits for it."""
         self._skips_turns = True
         self._source.skip_turns()
 
@@ -108,7 +108,7 @@ class ReadBody:
         self._received += length
 
     def close(self) -> None:
-        """Drop the connection unless the body was read to its end. May be called again."""
+        """Drops the connection unless the body was read to its end. May be called again."""
         self._source.close()
 
 

@@ -194,7 +194,7 @@ def condition_value(name: str, value: str, *, origin_is_oss: bool) -> str:
 
 
 def _add(fields: CIMultiDict[str], row: OssOperation, lower: str, value: str, *, origin_is_oss: bool) -> None:
-    """Add an x-oss- header in S3's terms. Raises S3Error."""
+    """Adds an x-oss- header in S3's terms. Raises S3Error."""
     if lower in IGNORED or (lower == _COMPLETE_ALL and row.s3 == "CompleteMultipartUpload" and value == "yes"):
         return
     if lower in _CALLBACK:

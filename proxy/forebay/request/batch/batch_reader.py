@@ -44,7 +44,7 @@ class BatchReader:
     async def answer(
         self, admission: Admission, request: Request, reply: Reply, record: RequestRecord, read: ReadObject
     ) -> None:
-        """Answer an admitted batch; `read` answers the GET of an entry. Raises S3Error, OriginError, Throttled,
+        """Answers an admitted batch; `read` answers the GET of an entry. Raises S3Error, OriginError, Throttled,
         ConnectionError."""
         await self._checks.check_owner(admission.target.bucket or "", None, request.headers, admission.identity)
         share = self._services.share

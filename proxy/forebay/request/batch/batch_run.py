@@ -128,7 +128,7 @@ class BatchRun:
         self._counts: dict[tuple[str, CacheStatus | None, int], _Counts] = {}
 
     async def stream(self) -> None:
-        """Send the answer. Raises ConnectionError when the client has left or an entry broke off, S3Error where a
+        """Sends the answer. Raises ConnectionError when the client has left or an entry broke off, S3Error where a
         failure ends the batch."""
         try:
             await (self._stream_arrivals() if self._batch.as_they_come else self._stream_listed())

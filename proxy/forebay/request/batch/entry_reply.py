@@ -78,7 +78,7 @@ class EntryReply:
         )
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        """Note what the entry will be."""
+        """Notes what the entry will be."""
         self._document = None
         if status == 412:  # of a member: another version of the archive than that in which it was found
             raise ConnectionAbortedError("the archive was replaced")
@@ -95,7 +95,7 @@ class EntryReply:
         self.started, self.status = True, status
 
     async def write(self, buffer: Buffer | bytes) -> None:
-        """Take a piece, all of it."""
+        """Takes a piece, all of it."""
         if self._document is not None:
             if len(self._document) < _DOCUMENT_SIZE:
                 self._document += buffer
@@ -107,7 +107,7 @@ class EntryReply:
                 await self.drain()
 
     def accept(self, piece: Buffer) -> int:
-        """Take the front of a piece."""
+        """Takes the front of a piece."""
         if len(piece) > self._left:
             raise ConnectionAbortedError("more bytes than were announced")
         if self._turn.is_set():
@@ -128,7 +128,7 @@ class EntryReply:
         return len(self._held) >= HELD_SIZE and self._left > 0
 
     async def drain(self) -> None:
-        """Wait for the turn, or for the client."""
+        """Waits for the turn, or for the client."""
         if not self._turn.is_set():
             self._on_ready()
             await self._turn.wait()
@@ -149,7 +149,7 @@ class EntryReply:
         self._on_ready()
 
     def end(self) -> None:
-        """Append what the output has yet to get of a complete entry."""
+        """Appends what the output has yet to get of a complete entry."""
         self._commit()
         self._output.end()
 

@@ -131,17 +131,17 @@ class _PieceReply:
         return self._status != 0
 
     async def start(self, status: int, headers: HeaderPairs, _length: int | None) -> None:
-        """Note the head."""
+        """Notes the head."""
         if status == 412:
             raise ConnectionAbortedError("the archive was replaced")
         self._status, self._headers = status, {name.lower(): value for name, value in headers}
 
     async def write(self, buffer: Buffer | bytes) -> None:
-        """Take a piece."""
+        """Takes a piece."""
         self._content += buffer
 
     def accept(self, piece: Buffer) -> int:
-        """Take a piece."""
+        """Takes a piece."""
         self._content += piece
         return len(piece)
 
@@ -151,14 +151,14 @@ class _PieceReply:
         return False
 
     async def drain(self) -> None:
-        """Return at once."""
+        """Returns at once."""
 
     async def finish(self) -> None:
         """Note that all of it is here."""
         self._is_whole = True
 
     def abort(self) -> None:
-        """Note nothing: it is not whole."""
+        """Notes nothing: it is not whole."""
 
 
 def _ranged(admission: Admission, request: Request, span: Span, etag: str | None) -> tuple[Admission, Request]:

@@ -36,7 +36,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 async def serve_admin(server: ServerSettings, control: Control, admin: socket.socket) -> web.AppRunner:
-    """Serve the admin port of a node on the socket `admin`; ends with the runner's cleanup."""
+    """Serves the admin port of a node on the socket `admin`; ends with the runner's cleanup."""
     hosts = frozenset({server.admin.host}) if server.admin is not None else frozenset[str]()
     gate = AdminGate(server.admin_token.reveal() if server.admin_token is not None else None, hosts)
     application = admin_application(control, gate)

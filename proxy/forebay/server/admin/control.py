@@ -92,15 +92,15 @@ class ConfigVerbs(Protocol):
         ...
 
     async def replace_config(self, toml: str) -> ConfigChanged:
-        """Put this configuration in force, whole or not at all. The file, if there is one, is not written."""
+        """Puts this configuration in force, whole or not at all. The file, if there is one, is not written."""
         ...
 
     async def reload_config(self) -> ConfigChanged | None:
-        """Read the file again, as SIGHUP does; None: Forebay was started without one."""
+        """Reads the file again, as SIGHUP does; None: Forebay was started without one."""
         ...
 
     async def resize(self, tier: TierName, size: SizeText) -> Resized | None:
-        """Change a tier's capacity while it serves. `size` is written as in the configuration: "4GiB". None: Forebay
+        """Changes a tier's capacity while it serves. `size` is written as in the configuration: "4GiB". None: Forebay
         runs without this tier."""
         ...
 
@@ -109,19 +109,19 @@ class JobVerbs(Protocol):
     """The verbs about jobs, and about the lists that they take."""
 
     async def start_job(self, order: WarmOrder) -> Job | None:
-        """Start a warm-up job. Returns at once, with the job running or queued; None: a list of it is unknown."""
+        """Starts a warm-up job. Returns at once, with the job running or queued; None: a list of it is unknown."""
         ...
 
     async def start_pack(self, order: PackRequest) -> Job:
-        """Start a pack job. Returns at once, with the job running or queued."""
+        """Starts a pack job. Returns at once, with the job running or queued."""
         ...
 
     async def replay_recording(self, bucket: str, name: str, order: ReplayOrder) -> Job | None:
-        """Start a job that warms the objects of a recording in its order; None: there is no such recording."""
+        """Starts a job that warms the objects of a recording in its order; None: there is no such recording."""
         ...
 
     async def extend_list(self, list_id: str, entries: list[KeyListEntry]) -> KeyList | None:
-        """Add objects to a list, a new one if the id is empty. None: there is no such list (any more)."""
+        """Adds objects to a list, a new one if the id is empty. None: there is no such list (any more)."""
         ...
 
     async def jobs(self) -> JobList:
@@ -157,7 +157,7 @@ class CacheVerbs(Protocol):
         ...
 
     async def purge(self, bucket: Bucket, prefix: Key = "") -> Purged:
-        """Drop what is cached under `prefix`. When it returns, no worker answers with anything of these objects that
+        """Drops what is cached under `prefix`. When it returns, no worker answers with anything of these objects that
         was cached before the call."""
         ...
 
@@ -182,11 +182,11 @@ class PinVerbs(Protocol):
         ...
 
     async def pin(self, bucket: Bucket, prefix: Key = "") -> PinView:
-        """Pin a prefix: its blocks on the SSD stay there, in every worker, also after a restart. Raises PinRefused."""
+        """Pins a prefix: its blocks on the SSD stay there, in every worker, also after a restart. Raises PinRefused."""
         ...
 
     async def unpin(self, bucket: Bucket, prefix: Key = "") -> PinRemoved | None:
-        """Unpin a prefix; None: it is not pinned."""
+        """Unpins a prefix; None: it is not pinned."""
         ...
 
 
@@ -198,7 +198,7 @@ class PlanVerbs(Protocol):
         ...
 
     async def send_plan(self, order: PlanOrder) -> PlanSent:
-        """Run a plan in the name of an access key."""
+        """Runs a plan in the name of an access key."""
         ...
 
     async def plan(self, plan_id: str) -> PlanProgress | None:
@@ -222,18 +222,18 @@ class RecordingVerbs(Protocol):
         ...
 
     async def store_recording(self, bucket: str, name: str, content: Content) -> RecordingStored:
-        """Keep a recording that was made elsewhere; it has no owner."""
+        """Keeps a recording that was made elsewhere; it has no owner."""
         ...
 
     async def save_recording(
         self, bucket: str, name: str, source: Key = "", shared: Flag = False
     ) -> RecordingStored | None:
-        """Name a recording, so that it stays: `source`, or the latest automatic one. `shared`: it has no owner from
+        """Names a recording, so that it stays: `source`, or the latest automatic one. `shared`: it has no owner from
         then on. None: there is none."""
         ...
 
     async def remove_recording(self, bucket: str, name: str) -> RecordingRemoved | None:
-        """Remove a recording; None: there is none."""
+        """Removes a recording; None: there is none."""
         ...
 
 
@@ -249,9 +249,9 @@ class WriteVerbs(Protocol):
     async def flush_writes(
         self, bucket: Bucket, prefix: Key = "", wait: Wait = 0.0, before: Key = ""
     ) -> Flushed | None:
-        """Wait until the writes that are pending now under `prefix` are at the origin, or all that are left are held up
-        by stuck ones, for `wait` seconds at most.
-        `before`: that of an earlier flush, which is gone on with. None: Forebay runs without a journal."""
+        """Waits until the writes that are pending now under `prefix` are at the origin, or all remaining ones wait for
+        stuck ones, for `wait` seconds at most. `before`: that of an earlier flush, which is continued. None: Forebay
+        runs without a journal."""
         ...
 
     async def pending_write(self, write_id: str) -> PendingWrite | None:
@@ -263,11 +263,11 @@ class WriteVerbs(Protocol):
         ...
 
     async def retry_write(self, write_id: str) -> PendingRetried | None:
-        """Have a stuck write tried again; None: it is not pending."""
+        """Has a stuck write tried again; None: it is not pending."""
         ...
 
     async def discard_write(self, write_id: str, bucket: Bucket, key: Key) -> PendingDiscarded | None:
-        """Give a stuck write up, which must be one of this object; None: there is no such write."""
+        """Gives a stuck write up, which must be one of this object; None: there is no such write."""
         ...
 
 

@@ -13,14 +13,14 @@ class PinChanges(PinVerbs):
     """The two verbs that change pins."""
 
     async def pin(self, bucket: str, prefix: str = "") -> PinView:
-        """Change the pins, in all workers."""
+        """Changes the pins, in all workers."""
         change = await self.change(bucket, prefix, is_pinned=True)
         if change.pin is None:
             raise PinRefused(change.problem or "")
         return change.pin
 
     async def unpin(self, bucket: str, prefix: str = "") -> PinRemoved | None:
-        """Change the pins, in all workers."""
+        """Changes the pins, in all workers."""
         change = await self.change(bucket, prefix, is_pinned=False)
         if change.problem is not None:
             raise PinRefused(change.problem)
@@ -28,7 +28,7 @@ class PinChanges(PinVerbs):
 
     @abstractmethod
     async def change(self, bucket: str, prefix: str, *, is_pinned: bool) -> PinChange:
-        """Pin or unpin a prefix, in all workers."""
+        """Pins or unpins a prefix, in all workers."""
 
 
 async def pin_order(pins: PinVerbs, order: WarmOrder) -> WarmOrder:

@@ -119,7 +119,7 @@ ROUTES: Final = (
 
 
 def add_routes(router: web.UrlDispatcher, control: Control) -> None:
-    """Add all routes, answered by `control`."""
+    """Adds all routes, answered by `control`."""
 
     async def healthz(_request: web.Request) -> web.Response:
         return web.json_response({"alive": True})

@@ -46,11 +46,11 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
         return effective_config(self.size_overrides.apply(self.settings))
 
     async def replace_config(self, toml: str) -> ConfigChanged:
-        """Put the sent configuration in force."""
+        """Puts the sent configuration in force."""
         return await self._with_capacity(await self._apply_text(toml, 0o600, SENT_NAME))
 
     async def reload_config(self) -> ConfigChanged | None:
-        """Put the file's configuration in force."""
+        """Puts the file's configuration in force."""
         if self.source.file is None:
             return None
         try:
@@ -93,7 +93,7 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
         return explain(self.settings, name, access_key, cached, in_doubt=in_doubt, now=self._now())
 
     async def purge(self, bucket: str, prefix: str = "") -> Purged:
-        """Invalidate what is listed under the prefix, page by page, and drop the listings themselves."""
+        """Invalidates what is listed under the prefix, page by page, and drops the listings themselves."""
         await self._drop_listings(bucket, prefix)
         objects = size = 0
         after: str | None = ""
@@ -114,7 +114,7 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
             raise
 
     def put_in_force(self, loaded: Loaded) -> tuple[ConfigChanged, list[tuple[TierName, int]]]:
-        """Make a configuration the current one. What has changed, and the tiers that have a new size by it."""
+        """Makes a configuration the current one. What has changed, and the tiers that have a new size by it."""
         old, new = self.settings, loaded.settings
         self.settings = applied_settings(old, new)
         set_log_level(new)
@@ -127,7 +127,7 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
 
     @abstractmethod
     async def _apply_text(self, text: str | None, mode: int, name: str | None = None) -> ConfigChanged:
-        """Load a configuration's text and put it in force."""
+        """Loads a configuration's text and puts it in force."""
 
     @abstractmethod
     async def _is_in_doubt(self, name: ObjectName) -> bool:
@@ -139,8 +139,8 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
 
     @abstractmethod
     async def _drop_listings(self, bucket: str, prefix: str) -> None:
-        """Drop the snapshots of namespaces with keys under the prefix, in all workers."""
+        """Drops the snapshots of namespaces with keys under the prefix, in all workers."""
 
     @abstractmethod
     async def _invalidate(self, names: Sequence[ObjectName]) -> None:
-        """Drop these objects in all workers."""
+        """Drops these objects in all workers."""

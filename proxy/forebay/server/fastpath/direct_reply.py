@@ -111,7 +111,7 @@ class DirectReply:
         """Whether the connection may carry another request after this one."""
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        """Prepare the head. ValueError for a control character in a header."""
+        """Prepares the head. ValueError for a control character in a header."""
         self.prepare(status, headers, length)
 
     def prepare(self, status: int, headers: HeaderPairs, length: int | None) -> bytes:
@@ -157,7 +157,7 @@ class DirectReply:
         return text
 
     async def write(self, buffer: Buffer | bytes) -> None:
-        """Write a piece, and wait while the client does not read. Raises ConnectionError."""
+        """Writes a piece, and waits while the client does not read. Raises ConnectionError."""
         if self._chunked:
             if len(buffer):
                 self._write(b"%x\r\n" % len(buffer), buffer, b"\r\n")
@@ -168,7 +168,7 @@ class DirectReply:
             await self._connection.drain()
 
     def accept(self, piece: Buffer) -> int:
-        """Send the front of a piece. Raises ConnectionError."""
+        """Sends the front of a piece. Raises ConnectionError."""
         connection, transport = self._connection, self._live_transport()
         head, self._head = self._head, b""
         if connection.secure:
@@ -186,7 +186,7 @@ class DirectReply:
         return count
 
     def _encrypt(self, transport: asyncio.Transport, head: bytes, piece: Buffer) -> int:
-        """Write the front of a piece to a TLS transport, which encrypts it at once and keeps that only."""
+        """Writes the front of a piece to a TLS transport, which encrypts it at once and keeps that only."""
         count = min(len(piece), ENCRYPTED_SIZE if self._is_charged else TAIL_SIZE)
         if head:
             transport.set_write_buffer_limits(1, 0)
@@ -201,7 +201,7 @@ class DirectReply:
         return self._connection.writing_paused
 
     async def drain(self) -> None:
-        """Wait while the client accepts nothing. Raises ConnectionError."""
+        """Waits while the client accepts nothing. Raises ConnectionError."""
         connection = self._connection
         if not connection.secure:
             await connection.drain()
@@ -214,7 +214,7 @@ class DirectReply:
             self._is_charged = charged > 0
 
     async def finish(self) -> None:
-        """End the response. Raises ConnectionError if it is shorter than announced."""
+        """Ends the response. Raises ConnectionError if it is shorter than announced."""
         if self._chunked:
             self._write(b"0\r\n\r\n")
         elif self._left:
@@ -223,14 +223,14 @@ class DirectReply:
             self._write()
 
     def abort(self) -> None:
-        """Reset the connection."""
+        """Resets the connection."""
         self.aborted = True
         self._record.aborted = True
         if self._connection.transport is not None:
             self._connection.transport.abort()
 
     def _write(self, *pieces: Buffer | bytes) -> None:
-        """Write, the head together with the first buffers: each write is a system call and a packet."""
+        """Writes the head together with the first buffers: each write is a system call and a packet."""
         transport = self._live_transport()
         head, self._head = self._head, b""
         if head:

@@ -104,7 +104,7 @@ class FastLane:
         self._reads = gateway.reader.reads
 
     def answer(self, data: bytes, client: ClientState) -> HitResponse | AdmittedRead | None:
-        """Answer the request with the head `data`: a complete response, or an admitted read for the gateway.
+        """Answers the request with the head `data`: a complete response, or an admitted read for the gateway.
 
         None: the request is for aiohttp, and nothing was done.
         """
@@ -293,7 +293,7 @@ class FastLane:
         return b"".join((start, request_id.encode(), end)), body, extents, length
 
     def _prepare_ends(self, second: int, policy: GatewayPolicy) -> None:
-        """Make the end of the heads of this second, after the request's id: byte for byte as the full lane writes it
+        """Makes the end of the heads of this second, after the request's id: byte for byte as the full lane writes it
         (held by a test)."""
         date = formatdate(second, usegmt=True)
         isolation = "".join([f"{name}: {value}\r\n" for name, value in policy.isolation_headers])

@@ -201,7 +201,7 @@ class HeadTemplate:
         return _PlainForm(rest[:time], time, middle, middle_at, signature, rest[end_at:], end_at, len(rest))
 
     def _locate_in_query(self, data: bytes, claim: TemplateClaim, times: Sequence[str]) -> tuple[int, ...]:
-        """Find the fixed pieces of the query. ValueError if it does not have each of the other parameters once."""
+        """Finds the fixed pieces of the query. ValueError if it does not have each of the other parameters once."""
         signature = {ClaimV4: "X-Amz-Signature", ClaimOssV4: "x-oss-signature"}.get(type(claim), "Signature")
         wanted = [name.encode() for name in (*times, signature)]
         query = data[: data.index(b"\r\n")].partition(b"?")[2].removesuffix(_VERSION)
@@ -223,7 +223,7 @@ class HeadTemplate:
         return ()
 
     def verify(self, matched: TemplateMatch, method: str, target: Target, now: float) -> bytes | None:
-        """Verify the signature of a request that matches. Returns the start of its string to sign, or None for a
+        """Verifies the signature of a request that matches. Returns the start of its string to sign, or None for a
         request that is to be verified in full.
 
         The time that this takes does not depend on the cache: a client that cannot sign must not learn from it which

@@ -54,7 +54,7 @@ class TemplateCache(Generic[T]):
         return None
 
     def add(self, data: bytes, template: T) -> None:
-        """Keep `template`, made from the head `data`."""
+        """Keeps `template`, made from the head `data`."""
         if template.policy is not self._policy:
             self._policy = template.policy
             self._by_names.clear()

@@ -102,7 +102,7 @@ class AiohttpConnection(RequestHandler):
         """Whether the connection is TLS."""
 
     def record_refusal(self, error: S3Error) -> str:
-        """Record the refusal of input that never became a request. Returns the request id for its response."""
+        """Records the refusal of input that never became a request. Returns the request id for its response."""
         raise NotImplementedError
 
     @property
@@ -132,7 +132,7 @@ class AiohttpConnection(RequestHandler):
         return bool(self._messages)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start serving the connection, or refuse it if there are too many."""
+        """Starts serving the connection, or refuses it if there are too many."""
         super().connection_made(transport)
         peername = transport.get_extra_info("peername")
         self.peer = str(peername[0]) if isinstance(peername, tuple) else "unix"
@@ -145,14 +145,14 @@ class AiohttpConnection(RequestHandler):
             self.force_close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Let go of the timers, and of what receives a body."""
+        """Lets go of the timers, and of what receives a body."""
         self._cancel_head_timer()
         self._receiver = self._buffered = None
         self._release_buffer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Have aiohttp parse these bytes, and what follows of a large body received past it."""
+        """Has aiohttp parse these bytes, and what follows of a large body received past it."""
         own = self._boundary.follow(data)
         self._parse(data[:own])
         if own < len(data):
@@ -163,7 +163,7 @@ class AiohttpConnection(RequestHandler):
             self._receive_body()
 
     def _parse(self, data: bytes) -> None:
-        """Have aiohttp parse these bytes, bound a body's framing, and time a head that they leave incomplete."""
+        """Has aiohttp parse these bytes, bounds a body's framing, and times a head that they leave incomplete."""
         body = self._incoming_body
         content = body.total_bytes if body is not None else 0
         super().data_received(data)
@@ -179,13 +179,13 @@ class AiohttpConnection(RequestHandler):
             self._head_timer = self._timers.call_later(self._limits.header_timeout, self._head_timed_out)
 
     def _count_framing(self, body: StreamReader, content: int, received: int) -> None:
-        """Count `received` bytes, `content` of them the body's own, and break off a body with too many others."""
+        """Counts `received` bytes, `content` of them the body's own, and breaks off a body with too many others."""
         self._framing_left = min(MAX_FRAMING, self._framing_left + (_FRAMING_ALLOWANCE + 1) * content - received)
         if self._framing_left < 0 and not self._reading_paused:  # while it is, aiohttp has bytes that it has not parsed
             body.set_exception(ExcessiveFraming("too many bytes of chunked framing"))
 
     def _receive_body(self) -> None:
-        """Have the rest of the body received past aiohttp's parser, if there is memory for that."""
+        """Has the rest of the body received past aiohttp's parser, if there is memory for that."""
         content, transport = self._incoming_body, self.transport
         if content is None or transport is None or content.total_bytes != self._boundary.body_followed:
             return  # it has ended, or the parser holds some of it
@@ -227,7 +227,7 @@ class AiohttpConnection(RequestHandler):
             self._release_buffer()
 
     def _release_buffer(self) -> None:
-        """Give the charge of the buffer back, if it is neither written to nor read."""
+        """Gives the charge of the buffer back, if it is neither written to nor read."""
         if self._holds_buffer and self._receiver is None and self._buffered is None:
             self._holds_buffer = False
             self._receiving.release(BUFFER)
@@ -235,7 +235,7 @@ class AiohttpConnection(RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Finish the response to a request, whose handler reads nothing more."""
+        """Finishes the response to a request, whose handler reads nothing more."""
         self.release_buffer(request.content)
         return await super().finish_response(request, resp, start_time)
 
@@ -278,7 +278,7 @@ class AiohttpConnection(RequestHandler):
                 raise
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
-        """Log an exception, but for the rest of a refused body, which may be malformed as well."""
+        """Logs an exception, but for the rest of a refused body, which may be malformed as well."""
         if isinstance(kw.get("exc_info"), RequestPayloadError):
             self.log_debug("The rest of a refused body was malformed.")
         else:

@@ -173,7 +173,7 @@ class StreamedReply:
         return self._response
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        """Send the head. `length`: of the body, None if unknown."""
+        """Sends the head. `length`: of the body, None if unknown."""
         response = UntypedResponse(status=status, headers=response_fields(headers, length, self._isolation))
         if self._is_last() or not self._request.content.is_eof():
             response.force_close()  # the rest of a body must not be mistaken for the next request
@@ -187,11 +187,11 @@ class StreamedReply:
         await response.prepare(self._request)
 
     async def write(self, buffer: Buffer | bytes) -> None:
-        """Send a piece of the body. Raises ConnectionError when the client has left or accepts nothing."""
+        """Sends a piece of the body. Raises ConnectionError when the client has left or accepts nothing."""
         await self._bounded(self.response.write(buffer))
 
     def accept(self, piece: Buffer) -> int:
-        """Copy the front of a piece, which `drain` sends."""
+        """Copies the front of a piece, which `drain` sends."""
         if self._request.transport is not None:
             self._request.transport.set_write_buffer_limits(1, 0)
         self._copied = bytes(piece[:COPIED_SIZE])
@@ -203,7 +203,7 @@ class StreamedReply:
         return bool(self._copied)
 
     async def drain(self) -> None:
-        """Send the piece accepted last."""
+        """Sends the piece accepted last."""
         copied, self._copied = self._copied, b""
         charged = len(copied) if self._unsent.try_acquire(len(copied)) else 0
         try:
@@ -212,21 +212,21 @@ class StreamedReply:
             self._unsent.release(charged)
 
     async def finish(self) -> None:
-        """End the body."""
+        """Ends the body."""
         await self.response.write_eof()
         if self._ends_with_connection:
             await self._bounded(self._request.writer.drain())
             _set_linger(self._request.transport, _FIN_ON_CLOSE)
 
     def abort(self) -> None:
-        """Break the connection, so that the client sees a truncated response."""
+        """Breaks the connection, so that the client sees a truncated response."""
         self.aborted = True
         self._record.aborted = True
         if self._request.transport is not None:
             self._request.transport.abort()
 
     async def _bounded(self, writing: Awaitable[object]) -> None:
-        """Await a write. Raises ConnectionError if the client accepts nothing for the stall timeout."""
+        """Awaits a write. Raises ConnectionError if the client accepts nothing for the stall timeout."""
         try:
             async with Timeout(self._timers, self._stall):
                 await writing
@@ -234,7 +234,7 @@ class StreamedReply:
             raise ConnectionAbortedError("the client takes no bytes") from error
 
     def _prepare_connection_end(self) -> None:
-        """Have the connection reset whatever ends it, until the kernel has all of the body.
+        """Has the connection reset whatever ends it, until the kernel has all of the body.
 
         A client takes the end of such a connection (FIN) for the end of the body, so a truncated body must not end so
         (RFC 9112 section 8).

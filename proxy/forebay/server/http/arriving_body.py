@@ -46,7 +46,7 @@ class ArrivingBody:
         self._waiter: asyncio.Future[None] | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """Take the front of these bytes that belongs to the body. Returns the rest."""
+        """Takes the front of these bytes that belongs to the body. Returns the rest."""
         own = data[: self._left]
         self._left -= len(own)
         self._content += own
@@ -80,13 +80,13 @@ class ArrivingBody:
         return bytes(self._content)
 
     async def readany(self) -> bytes:
-        """Wait for more, and drop it. Raises ConnectionError if none comes."""
+        """Waits for more, and drops it. Raises ConnectionError if none comes."""
         await self._next()
         self._content.clear()
         return b""
 
     async def _next(self) -> None:
-        """Wait until more has come. Raises ConnectionError if the rest never will."""
+        """Waits until more has come. Raises ConnectionError if the rest never will."""
         if not self._is_broken:
             self._waiter = asyncio.get_running_loop().create_future()
             try:

@@ -67,12 +67,12 @@ class ClientConnection(SendingConnection):
         On a busy server the next request always arrives before aiohttp's task has had its turn."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start serving the connection."""
+        """Starts serving the connection."""
         super().connection_made(transport)
         self._client = ClientState(self.peer, None if self.secure else self._make_sendfile_writer)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Let go of everything that refers to the connection."""
+        """Lets go of everything that refers to the connection."""
         self._pending = b""
         if self._arriving is not None:
             self._arriving.break_off()
@@ -81,7 +81,7 @@ class ClientConnection(SendingConnection):
         super().connection_lost(exc)
 
     def begin_draining(self) -> None:
-        """End the connection: at once if it is idle, else with its answer. aiohttp's `close` alone ends idle ones last,
+        """Ends the connection: at once if it is idle, else with its answer. aiohttp's own `close` ends idle ones last,
         and drops the rest of a body."""
         if self._is_reading or self._is_sending:
             self._is_closing = True
@@ -108,11 +108,11 @@ class ClientConnection(SendingConnection):
         return self._is_reading or self._is_sending or self._paused or super().is_busy
 
     def record_refusal(self, error: S3Error) -> str:
-        """Record the refusal of input that never became a request. Returns the request id for its response."""
+        """Records the refusal of input that never became a request. Returns the request id for its response."""
         return self._requests.refuse(error, self.peer)
 
     def data_received(self, data: bytes) -> None:
-        """Have these bytes answered by the fast lane as far as it can, the rest by aiohttp."""
+        """Has these bytes answered by the fast lane as far as it can, the rest by aiohttp."""
         self._requests.body_turns.demand += 1
         if self._arriving is not None:
             data = self._arriving.feed(data)
@@ -145,7 +145,7 @@ class ClientConnection(SendingConnection):
         super().body_received(count)
 
     def _answer_fast(self, lane: FastLane, data: bytes) -> bytes:
-        """Have the fast lane answer these requests, in order, as far as it can. Returns the bytes left for aiohttp."""
+        """Has the fast lane answer these requests, in order, as far as it can. Returns the bytes left for aiohttp."""
         # Several heads at once (pipelining)? Each ends at the first empty line, as no request answered here has a body.
         start, end = 0, data.find(_END) + len(_END)
         small: list[bytes] = []
@@ -175,7 +175,7 @@ class ClientConnection(SendingConnection):
         return data[start:]
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request that aiohttp has parsed."""
+        """Answers a request that aiohttp has parsed."""
         response = await self._requests.handle(request, self)
         keep_alive = bool(response.keep_alive) and request.content.is_eof()
         self._awaits_request = keep_alive and self._is_only_request
@@ -200,7 +200,7 @@ class ClientConnection(SendingConnection):
             self.process_pending()
 
     def process_pending(self) -> None:
-        """Answer the bytes that have waited, or end the connection if it is closing."""
+        """Answers the bytes that have waited, or ends the connection if it is closing."""
         if self._is_closing:
             self._is_closing = False
             self.begin_draining()
@@ -212,7 +212,7 @@ class ClientConnection(SendingConnection):
             self.data_received(pending)
 
     def _write_small(self, responses: list[bytes]) -> None:
-        """Write complete responses, in order, and empty the list."""
+        """Writes complete responses, in order, and empties the list."""
         self._client.has_unsent = False
         if responses:
             self._write_pieces(responses, 0)

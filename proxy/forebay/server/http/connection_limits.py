@@ -82,13 +82,13 @@ class StallTimer:
         self._timer: Timer | None = None
 
     def start(self, size: int, unsent: SemaphoreShare) -> None:
-        """Watch `size` bytes that were written and did not leave at once."""
+        """Watches `size` bytes that were written and did not leave at once."""
         self._watch(self._progress())
         if unsent.try_acquire(size):
             self._acquired = size, unsent
 
     def stop(self) -> None:
-        """Stop watching: all bytes left, or never will. Does nothing if there are none."""
+        """Stops watching: all bytes left, or never will. Does nothing if there are none."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -97,7 +97,7 @@ class StallTimer:
             unsent.release(size)
 
     def close(self) -> None:
-        """Stop for good, and drop the callbacks: they refer to the connection, which would be a cycle."""
+        """Stops for good, and drops the callbacks: they refer to the connection, which would be a cycle."""
         self.stop()
         self._progress, self._stalled = int, lambda: None
 
@@ -120,12 +120,12 @@ class UnreadBody(Protocol):
         ...
 
     async def readany(self) -> bytes:
-        """Wait for more of it."""
+        """Waits for more of it."""
         ...
 
 
 async def linger(content: UnreadBody, timers: Timers) -> None:
-    """Read and drop the rest of a request's body, well-formed or not, as far as the limits allow.
+    """Reads and drops the rest of a request's body, well-formed or not, as far as the limits allow.
 
         request, part of its body ──> refused ──> the rest, dropped ──> closed
                                          └──> the client reads this once it has sent everything, as many do

@@ -51,7 +51,7 @@ class Listener:
         return len(self.server.connections)
 
     async def drain(self, seconds: float, hurry: asyncio.Event) -> bool:
-        """End idle connections, and wait `seconds` for the requests in flight, or until `hurry` is set.
+        """Ends idle connections, and waits `seconds` for the requests in flight, or until `hurry` is set.
 
         Returns whether all of them ended.
         """
@@ -69,6 +69,6 @@ class Listener:
         return self.requests.is_idle
 
     async def close(self) -> None:
-        """Break the connections that are left."""
+        """Breaks the connections that are left."""
         await self.server.shutdown(timeout=0.001)  # aiohttp takes 0 for "forever"
         await self.requests.close()

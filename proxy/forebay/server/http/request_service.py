@@ -103,11 +103,11 @@ class RequestService:
         return not self.in_flight
 
     async def until_idle(self) -> None:
-        """Wait until nothing is in flight."""
+        """Waits until nothing is in flight."""
         await self._idle.wait()
 
     async def close(self) -> None:
-        """Cancel the reads in flight."""
+        """Cancels the reads in flight."""
         if self.misses is not None:
             self.misses.close()
         await self._reads.close()
@@ -121,7 +121,7 @@ class RequestService:
             self._idle.clear()
 
     async def handle(self, request: web.BaseRequest, connection: RequestConnection) -> web.StreamResponse:
-        """Answer a request that aiohttp has parsed. Raises BadHttpMessage if its framing is not plain."""
+        """Answers a request that aiohttp has parsed. Raises BadHttpMessage if its framing is not plain."""
         if (reason := framing_error(request)) is not None:
             raise BadHttpMessage(reason)  # for handle_error, as if the parser had raised it
         if request.method == "OPTIONS" and self._socket_path is not None and asks_for_socket(request, connection.peer):
@@ -185,7 +185,7 @@ class RequestService:
             self._reads.spawn(self._read(read, connection), "read")
 
     def fall_back(self, read: AdmittedRead, connection: MissConnection, opening: DirectOpening) -> None:
-        """Answer a read in a task that was begun without one; `opening` is under way, or has ended."""
+        """Answers a read in a task that was begun without one; `opening` is under way, or has ended."""
         self._reads.spawn(self._read(read, connection, opening), "read")
 
     async def _read(self, read: AdmittedRead, connection: ReadConnection, opening: DirectOpening | None = None) -> None:
@@ -260,7 +260,7 @@ class RequestService:
     async def answer(
         self, request: Request, reply: AbortableReply, record: RequestRecord, known: KnownHead | None = None
     ) -> None:
-        """Have the gateway answer a request, unless too many are in flight; the reply is aborted where that fails.
+        """Has the gateway answer a request, unless too many are in flight; the reply is aborted where that fails.
         `known`: see Gateway.handle."""
         try:
             if not await self._is_refused(request, reply, record):
@@ -270,7 +270,7 @@ class RequestService:
             raise
 
     def refuse(self, error: S3Error, peer: str) -> str:
-        """Record a refusal of input that never became a request. Returns the request id for its response."""
+        """Records a refusal of input that never became a request. Returns the request id for its response."""
         now = time.monotonic()
         record = RequestRecord("", now, new_request_id(), peer, status=error.status, error=error.code, ended=now)
         self._metrics.record_refusal(error)
@@ -279,14 +279,14 @@ class RequestService:
         return record.request_id
 
     async def _is_refused(self, request: Request, reply: ObjectReply, record: RequestRecord) -> bool:
-        """Refuse the request if too many are in flight; whether that was so."""
+        """Refuses the request if too many are in flight; whether that was so."""
         if self.in_flight <= self._limits.requests:
             return False
         await self._gateway.refuse(S3Error("SlowDown", "Too many requests at once."), request, reply, record)
         return True
 
     def finish(self, record: RequestRecord) -> None:
-        """Record a request that has been answered."""
+        """Records a request that has been answered."""
         self.count_in_flight(-1)
         record.ended = time.monotonic()
         self._metrics.record_request(record)

@@ -57,7 +57,7 @@ class SendQueue:
         self._is_scheduled = False
 
     def add(self, send: Callable[[], None]) -> None:
-        """Have `send` called soon, after those that were added before."""
+        """Has `send` called soon, after those that were added before."""
         self._waiting.append(send)
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -122,13 +122,13 @@ class SendfileWriter:
         return not self.is_busy and self._transport.get_write_buffer_size() == 0
 
     def send(self, head: bytes, body: Sequence[FileExtent]) -> None:
-        """Send a response. Only when `is_free`."""
+        """Sends a response. Only when `is_free`."""
         self._head, self._body, self._index = head, body, 0
         self.is_busy = True
         self._queue.add(self._start)
 
     def close(self) -> None:
-        """Close the descriptor, whatever is left to send. No callback is called."""
+        """Closes the descriptor, whatever is left to send. No callback is called."""
         self._is_closed = True
         self._reset()
         self._socket.close()
@@ -162,14 +162,14 @@ class SendfileWriter:
         self._finished(True)
 
     def _reset(self) -> None:
-        """Drop the body, and with it the files."""
+        """Drops the body, and with it the files."""
         if self.is_blocked:
             self._loop.remove_writer(self._fd)
         self.is_busy = self.is_blocked = False
         self._body = ()
 
     def _send_more(self) -> bool:
-        """Send what the socket accepts now; whether that was all. Raises OSError if the client has left."""
+        """Sends what the socket accepts now; whether that was all. Raises OSError if the client has left."""
         body, fd = self._body, self._fd
         try:
             while head := self._head:
@@ -213,7 +213,7 @@ class SendfileWriter:
         return start
 
     def _verify(self, extent: VerifiedExtent, start: int, stop: int) -> None:
-        """Have a thread read these bytes and verify them, and resume then."""
+        """Has a thread read these bytes and verify them, and resumes then."""
         loop = self._loop
         loop.remove_writer(self._fd)
 

@@ -50,13 +50,13 @@ class SendingConnection(AiohttpConnection):
         self._stall_timer = StallTimer(services.timers, services.limits.stall, self._send_progress, self._abort)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start serving the connection."""
+        """Starts serving the connection."""
         super().connection_made(transport)
         socket = transport.get_extra_info("socket")
         self._fd = socket.fileno() if socket is not None else -1
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Close the senders of bodies."""
+        """Closes the senders of bodies."""
         self._stall_timer.close()
         if self._sendfile_writer is not None:
             if self._sendfile_writer.is_blocked:
@@ -67,7 +67,7 @@ class SendingConnection(AiohttpConnection):
         super().connection_lost(exc)
 
     def process_pending(self) -> None:
-        """Answer the bytes that have waited until a body had left."""
+        """Answers the bytes that have waited until a body had left."""
         raise NotImplementedError
 
     @property
@@ -75,7 +75,7 @@ class SendingConnection(AiohttpConnection):
         return self._sendfile_writer is not None and self._sendfile_writer.is_busy
 
     def _write(self, response: HitResponse) -> None:
-        """Write one response whose body is not joined to its head."""
+        """Writes one response whose body is not joined to its head."""
         head, body, extents, size = response
         if not extents:
             self._write_pieces((head, *body), size)
@@ -85,7 +85,7 @@ class SendingConnection(AiohttpConnection):
             self._sendfile_writer.send(head, extents)
 
     def _write_pieces(self, pieces: Sequence[Buffer | bytes], size: int) -> None:
-        """Write to the transport at once: uvloop has the kernel accept each write immediately. `size`: of the body; 0
+        """Writes to the transport at once: uvloop has the kernel accept each write immediately. `size`: of the body; 0
         where bodies are joined to their heads."""
         transport = self.transport
         if transport is None:
@@ -99,11 +99,11 @@ class SendingConnection(AiohttpConnection):
             self._stall_timer.start(size or sum(map(len, pieces)), self._services.unsent)
 
     def write_response(self, head: bytes, body: Buffer) -> None:
-        """Write a complete response."""
+        """Writes a complete response."""
         self._write_pieces((head + body,) if len(body) <= MAX_JOINED_SIZE else (head, body), len(body))
 
     def write_now(self, pieces: Sequence[Buffer | bytes]) -> int:
-        """Write what the client accepts at once, past the transport, and return how many bytes that was. From then on
+        """Writes what the client accepts at once, past the transport, and returns how many bytes that was. From then on
         the transport's buffer is full with the first byte in it. Not for TLS. Raises ConnectionError."""
         transport = self.transport
         if not self._pauses_early and transport is not None:
@@ -112,7 +112,7 @@ class SendingConnection(AiohttpConnection):
         return write_now(transport, self._fd, pieces)
 
     async def drain(self) -> None:
-        """Wait until the client has accepted nearly all that was written. Raises ConnectionError if it does not."""
+        """Waits until the client has accepted nearly all that was written. Raises ConnectionError if it does not."""
         while True:
             before = self._unacknowledged()
             try:

@@ -46,7 +46,7 @@ class SmallUploads:
         self.heads = UploadHeads()
 
     def begin(self, data: bytes, connection: UploadConnection) -> ArrivingBody | None:
-        """Answer a small PUT whose head these bytes are, and the front of its body or all of it, in a task;
+        """Answers a small PUT whose head these bytes are, and the front of its body or all of it, in a task;
         `connection.read_answered` follows. Returns its body, which the connection feeds with the rest. None: they are
         anything else, or there is no memory, and nothing was done."""
         size = data.find(_END) + len(_END)

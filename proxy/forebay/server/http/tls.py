@@ -79,7 +79,7 @@ class Certificate:
         self.context.sni_callback = self._select_context
 
     def reload(self, *, force: bool = False) -> CertificateReload:
-        """Use what the files hold, if they changed since the last reload; `force`: in any case. Blocks on the files."""
+        """Loads the files if they changed since the last reload; `force`: in any case. Blocks on the files."""
         # Before they are read: a change in between is seen by the next reload.
         stamp = self._files.stamp()
         if stamp == self._stamp and not force:

@@ -23,7 +23,7 @@ class FetchParts:
 
 
 def compose_fetch(context: WorkerContext, origins: Origins, storage: StorageParts) -> FetchParts:
-    """Make the parts that fetch into the tiers of `storage`."""
+    """Makes the parts that fetch into the tiers of `storage`."""
     settings, budget = context.settings.fetch, storage.budget
     bounds = FetchBounds(settings.max_run, settings.gap, settings.parallel)
     flights = FlightRegistry()

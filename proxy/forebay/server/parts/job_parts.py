@@ -76,7 +76,7 @@ def compose_jobs(
     writes: WriteParts,
     requests: RequestParts,
 ) -> JobParts:
-    """Make the parts, and add the resources of jobs to the router of `requests`."""
+    """Makes the parts, and adds the resources of jobs to the router of `requests`."""
     tasks, peers, timers, metrics = context.tasks, context.peers, context.timers, context.metrics
     node_reads = NodeReads(
         requests.read_stream,

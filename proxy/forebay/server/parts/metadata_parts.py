@@ -45,7 +45,7 @@ class MetadataParts:
 def compose_metadata(
     context: WorkerContext, origins: Origins, storage: StorageParts, fetch: FetchParts, namespaces: NamespaceParts
 ) -> MetadataParts:
-    """Make the parts, and compare each new snapshot of a namespace with the heads."""
+    """Makes the parts, and compares each new snapshot of a namespace with the heads."""
     fences, in_doubt_writes, peers, tasks = context.fences, context.in_doubt_writes, context.peers, context.tasks
     tiers, snapshots, catalogue = storage.tiers, namespaces.listings.snapshots, namespaces.catalogue
     digests, hints = WrittenDigests(peers), PeerHints(tiers)

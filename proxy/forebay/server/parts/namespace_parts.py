@@ -35,7 +35,7 @@ class NamespaceParts:
 
 
 def compose_namespaces(context: WorkerContext, origins: Origins, pending: PendingObjects | None) -> NamespaceParts:
-    """Make the parts. `pending`: objects that the journal has pending, None without one."""
+    """Makes the parts. `pending`: objects that the journal has pending, None without one."""
     tasks, observe, clock, rules = context.tasks, context.observe, context.clock, context.rules
     directory = snapshot_directory(context.settings)
     of_origins = OriginPages(origins)

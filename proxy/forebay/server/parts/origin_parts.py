@@ -16,7 +16,7 @@ from forebay.settings.model import OriginSettings
 
 
 def compose_origins(context: WorkerContext, routes: OriginRoutes) -> Origins:
-    """Make the origins, inside the loop that will serve. Raises SettingsError for an impossible endpoint."""
+    """Makes the origins, inside the loop that will serve. Raises SettingsError for an impossible endpoint."""
     shares = usable_origin_requests(context.settings)
     return Origins(
         [

@@ -32,7 +32,7 @@ def compose_peer_service(
     writes: WriteParts,
     jobs: JobParts,
 ) -> PeerService:
-    """Make the service; with the methods of the journal, if there is one."""
+    """Makes the service; with the methods of the journal, if there is one."""
     source = replace(fetch.block_source, buffer_timeout=PEER_BUFFER_WAIT, started_timeout=PEER_BUFFER_WAIT)
     methods: list[RpcMethods] = [
         ReadMethods(metadata.resolver, source, metadata.hints, context.policy).methods,

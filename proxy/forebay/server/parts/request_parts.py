@@ -70,7 +70,7 @@ def compose_requests(
     metadata: MetadataParts,
     writes: WriteParts,
 ) -> RequestParts:
-    """Make the parts. Raises SettingsError for a policy that is none."""
+    """Makes the parts. Raises SettingsError for a policy that is none."""
     policy = gateway_policy(context.settings)
     tasks, spooler = context.tasks, writes.length_spooler if STRICT_CHUNKS else None
     front = OssFrontend(origins, writes.forwarder, writes.length_spooler, writes.uploads)

@@ -57,7 +57,7 @@ class StorageParts:
 def compose_storage(
     context: WorkerContext, routes: OriginRoutes, origins: Origins, journal: "Journal | None"
 ) -> StorageParts:
-    """Open the tiers. `journal`: see `open_journal`. Raises OSError."""
+    """Opens the tiers. `journal`: see `open_journal`. Raises OSError."""
     settings = context.settings
 
     def pool_of(name: ObjectName) -> Pool | None:
@@ -81,7 +81,7 @@ def compose_storage(
 
 
 def open_journal(context: WorkerContext, files: "JournalFiles | None") -> "Journal | None":
-    """Open the journal; None if none is configured. `files`: its system calls. Raises JournalUnusable."""
+    """Opens the journal; None if none is configured. `files`: its system calls. Raises JournalUnusable."""
     settings, metrics = context.settings.journal, context.metrics
     if settings is None:
         return None

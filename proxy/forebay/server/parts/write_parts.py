@@ -48,7 +48,7 @@ def compose_writes(
     namespaces: NamespaceParts,
     metadata: MetadataParts,
 ) -> WriteParts:
-    """Make the parts. Pending writes of the journal are not carried out before `JournalWatch.start`."""
+    """Makes the parts. Pending writes of the journal are not carried out before `JournalWatch.start`."""
     limits, tasks = context.settings.limits, context.tasks
     forwarder = Forwarder(origins, storage.upload_starts, limits.request_body)
     uploads = MultipartRegistry(context.peers, time.monotonic, limits.held_idle)

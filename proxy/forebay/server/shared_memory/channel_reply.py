@@ -49,7 +49,7 @@ class ChannelReply(DirectReply):
         self._slot = self._end = self._length = 0
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        """Prepare the head, and find a slot for the body."""
+        """Prepares the head, and finds a slot for the body."""
         await super().start(status, headers, length)
         if self._chunked:
             self.abort()
@@ -62,14 +62,14 @@ class ChannelReply(DirectReply):
             self._head = FRAME.pack(INLINE, 0, 0, 0, 0, len(self._head) + self._left) + self._head
 
     async def write(self, buffer: Buffer | bytes) -> None:
-        """Write a piece."""
+        """Writes a piece."""
         if self._ring is None:
             await super().write(buffer)
         else:
             self.accept(memoryview(buffer))
 
     def accept(self, piece: Buffer) -> int:
-        """Copy a piece to the slot, or send from the front of it."""
+        """Copies a piece to the slot, or sends from the front of it."""
         if self._ring is None:
             return super().accept(piece)
         self._live_transport()
@@ -86,7 +86,7 @@ class ChannelReply(DirectReply):
         return self._ring is None and super().is_blocked
 
     async def finish(self) -> None:
-        """End the response. Raises ConnectionError if it is shorter than announced."""
+        """Ends the response. Raises ConnectionError if it is shorter than announced."""
         if self._ring is None or self._left:
             await super().finish()
             self._channel.count_inline()

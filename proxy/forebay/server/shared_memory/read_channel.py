@@ -105,13 +105,13 @@ class ReadChannel(asyncio.Protocol):
         return self._writer.transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start serving the channel."""
+        """Starts serving the channel."""
         self._writer.open(cast("asyncio.Transport", transport))
         self._memory.channels.add(self)
         self._watch_idle()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Let go of everything that refers to the connection."""
+        """Lets go of everything that refers to the connection."""
         self._memory.channels.discard(self)
         self._received, self._read_to = b"", 0
         self._waiting.clear()
@@ -124,13 +124,13 @@ class ReadChannel(asyncio.Protocol):
             self._writer.retire_ring()
 
     def begin_draining(self) -> None:
-        """End the channel, at once if it is idle, else with its answer."""
+        """Ends the channel, at once if it is idle, else with its answer."""
         self._is_closing = True
         if not self._is_reading and self.transport is not None:
             self.transport.close()
 
     def check_policy(self) -> None:
-        """End the channel if the policy has changed since it passed a file: a key may have been revoked."""
+        """Ends the channel if the policy has changed since it passed a file: a key may have been revoked."""
         if self._files.is_outdated:
             self.begin_draining()
 
@@ -146,7 +146,7 @@ class ReadChannel(asyncio.Protocol):
     # Messages
 
     def data_received(self, data: bytes) -> None:
-        """Take back slots at once, and answer the requests in these bytes as far as that is possible now."""
+        """Takes back slots at once, and answers the requests in these bytes as far as that is possible now."""
         self._requests.body_turns.demand += 1
         if not (self._received or self._waiting or self._is_reading or self._is_closing or self._writer.is_stalled):
             head = sole_head(data)
@@ -165,7 +165,7 @@ class ReadChannel(asyncio.Protocol):
             self.transport.pause_reading()
 
     def _read_messages(self) -> None:
-        """Take back slots, and have requests wait."""
+        """Takes back slots, and has requests wait."""
         data, start, waiting = self._received, self._read_to, self._waiting
         try:
             while (
@@ -218,7 +218,7 @@ class ReadChannel(asyncio.Protocol):
             transport.resume_reading()
 
     def _go_on(self) -> None:
-        """Answer more of what waits, once others have had their turn."""
+        """Answers more of what waits, once others have had their turn."""
         self._is_queued = False
         self._answer_waiting()
 
@@ -296,7 +296,7 @@ class ReadChannel(asyncio.Protocol):
             self._services.send_queue.add(lambda: self._copy(copy, head, position, size))
 
     def _copy(self, copy: BodyCopy, head: bytes, position: int, size: int) -> None:
-        """Copy a body to its slot, up to COPIED_AT_ONCE at a time, and announce it."""
+        """Copies a body to its slot, up to COPIED_AT_ONCE at a time, and announces it."""
         is_alone = not self._is_reading
         try:
             if not copy.advance(COPIED_AT_ONCE):
@@ -317,7 +317,7 @@ class ReadChannel(asyncio.Protocol):
         self._idle_timer = timers.call_later(limits.idle_timeout, self._check_idle)
 
     def _check_idle(self) -> None:
-        """End a channel that nobody uses. One whose client holds a slot is in use."""
+        """Ends a channel that nobody uses. One whose client holds a slot is in use."""
         is_used = self._is_reading or bool(self._writer.ring)
         if is_used or self._writer.was_used:
             self._watch_idle()

@@ -37,12 +37,12 @@ class SocketConnection(ClientConnection):
         self._channel_services = channel_services
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start serving the connection, or refuse it if there are too many."""
+        """Starts serving the connection, or refuses it if there are too many."""
         self._channel_services.memory.plain_connections += 1
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Let go of everything that refers to the connection."""
+        """Lets go of everything that refers to the connection."""
         self._channel_services.memory.plain_connections -= 1
         super().connection_lost(exc)
 
@@ -54,7 +54,7 @@ class SocketConnection(ClientConnection):
         return own > max(1, limits.connections // SOCKET_SHARE) or super().is_over_limit
 
     def data_received(self, data: bytes) -> None:
-        """Switch to a read channel, or answer."""
+        """Switches to a read channel, or answers."""
         if data.startswith(UPGRADE) and self.is_idle and not self._channel_services.requests.is_draining:
             self._switch(data[len(UPGRADE) :])
         else:

@@ -72,7 +72,7 @@ class AccessLog:
         return self._writing is not None
 
     def write(self, record: RequestRecord) -> None:
-        """Add a request."""
+        """Adds a request."""
         self._format_hits()
         self._records.append((record, self._clock()))
         if len(self._records) >= FORMAT_BATCH:
@@ -81,7 +81,7 @@ class AccessLog:
             self._start_timer()
 
     def write_hit(self, *hit: *Hit) -> None:
-        """Add a hit of the fast lane."""
+        """Adds a hit of the fast lane."""
         if self._records:
             self._format_records()
         self._hits.append(hit)
@@ -122,7 +122,7 @@ class AccessLog:
             self._timer = None
 
     def _start_writing(self) -> None:
-        """Have a thread write what is queued. Only while none is writing."""
+        """Has a thread write what is queued. Only while none is writing."""
         self._stop_timer()
         hits, self._hits, records, self._records = self._hits, [], self._records, []
         last = [*_lines(hits), *(_line(record, now) for record, now in records)]
@@ -141,7 +141,7 @@ class AccessLog:
             self._start_timer()
 
     async def flush(self) -> None:
-        """Write what is queued. Afterwards no thread is writing and no timer is due, even if others were cancelled."""
+        """Writes what is queued. Afterwards no thread is writing and no timer is due, even if others were cancelled."""
         while self._writing is not None or len(self):
             if self._writing is None:
                 self._start_writing()

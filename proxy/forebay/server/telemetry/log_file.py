@@ -40,7 +40,7 @@ class LogFile:
             raise SettingsError("server.access_log", path, allowed) from None
 
     def reopen(self) -> None:
-        """Continue in the file that has the path now, made if there is none. Raises OSError, and keeps the old one."""
+        """Continues in the file that has the path now, made if there is none. Raises OSError, and keeps the old one."""
         fresh = self._open()
         try:
             os.dup2(fresh, self.fd, inheritable=False)
@@ -48,7 +48,7 @@ class LogFile:
             os.close(fresh)
 
     def close(self) -> None:
-        """Close the descriptor."""
+        """Closes the descriptor."""
         os.close(self.fd)
 
     def _open(self) -> int:
@@ -58,7 +58,7 @@ class LogFile:
 def write_log_lines(
     fd: int, lines: Sequence[str], pipe_lock: "PipeLock | None" = None, patience: float = PATIENCE
 ) -> int:
-    """Write these lines, each with its end; blocks. Returns how many could not be written.
+    """Writes these lines, each with its end; blocks. Returns how many could not be written.
 
     That is no error: it must neither fail a request nor keep the process from ending. `pipe_lock`: shared with other
     processes that write to the same pipe. `patience`: seconds that a pipe may accept nothing.
@@ -89,7 +89,7 @@ class PipeLock:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the lock within the block. Blocks until it is free."""
+        """Holds the lock within the block. Blocks until it is free."""
         lock = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)

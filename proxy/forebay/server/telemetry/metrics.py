@@ -68,7 +68,7 @@ class Metrics:
         return self._counters[f"forebay_tier_{fate}_blocks_total"], self._counters[f"forebay_tier_{fate}_bytes_total"]
 
     def add_gauges(self, read_state: Callable[[], Iterable[Sample]]) -> None:
-        """Have `read_state` called at each scrape."""
+        """Has `read_state` called at each scrape."""
         self._read_states.append(read_state)
 
     def exposition(self) -> CooperativeWork[bytes]:
@@ -106,7 +106,7 @@ class Metrics:
         return self._rules
 
     def count(self, name: str, *labels: str, by: int = 1) -> None:
-        """Add to a counter."""
+        """Adds to a counter."""
         self._counters[name][labels] += by
 
     def counter(self, name: str) -> MutableMapping[Labels, int]:
@@ -122,7 +122,7 @@ class Metrics:
         return self._hits.setdefault((operation, status, rule, cache, principal), HitCounts())
 
     def _fold_hits(self) -> None:
-        """Add the hits to the counters. On the event loop only, as everything that counts requests."""
+        """Adds the hits to the counters. On the event loop only, as everything that counts requests."""
         for (operation, status, rule, cache, principal), counts in self._hits.items():
             if not counts.count:
                 continue
@@ -155,7 +155,7 @@ class Metrics:
         return dict(statuses)
 
     def record_request(self, record: RequestRecord) -> None:
-        """Count a finished request."""
+        """Counts a finished request."""
         counters = self._counters
         counters["forebay_requests_total"][record.operation, str(record.status), "full"] += 1
         if record.error:
@@ -182,11 +182,11 @@ class Metrics:
                 self._histograms["forebay_last_byte_seconds"][labels].add(record.ended - record.started)
 
     def record_refusal(self, error: S3Error) -> None:
-        """Count a refusal before there was a request."""
+        """Counts a refusal before there was a request."""
         self.count("forebay_refused_total", error.code)
 
     def observe(self, event: events.Event) -> None:
-        """Count an event. From any thread."""
+        """Counts an event. From any thread."""
         with self._lock:
             # Those of every miss, without patterns, which cost more than the counting.
             if isinstance(event, events.BlockFetched):

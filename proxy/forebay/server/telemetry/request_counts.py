@@ -34,12 +34,12 @@ class Histogram:
         self.total = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one value."""
+        """Counts one value."""
         self.buckets[bisect_left(LATENCY_BUCKETS, seconds)] += 1
         self.total += seconds
 
     def add_all(self, counts: Sequence[int], total: float) -> None:
-        """Add values that were counted by bucket; `total` is their sum."""
+        """Adds values that were counted by bucket; `total` is their sum."""
         self.buckets = [mine + more for mine, more in zip(self.buckets, counts, strict=True)]
         self.total += total
 
@@ -53,14 +53,14 @@ class HitCounts:
         self.reset()
 
     def reset(self) -> None:
-        """Count from zero. References to this stay in use."""
+        """Counts from zero. References to this stay in use."""
         self.count = 0
         self.sent = 0
         self.seconds = 0.0
         self.buckets = [0] * (len(LATENCY_BUCKETS) + 1)
 
     def add(self, sent: int, seconds: float) -> None:
-        """Count a hit: the bytes of its body, and the seconds that it took."""
+        """Counts a hit: the bytes of its body, and the seconds that it took."""
         self.count += 1
         self.sent += sent
         self.seconds += seconds

@@ -43,7 +43,7 @@ class TierFailures:
         self._latest: dict[TierName, tuple[float, TierFailed]] = {}
 
     def record(self, failure: TierFailed) -> None:
-        """Log a failure, unless its kind was logged within the last minute."""
+        """Logs a failure, unless its kind was logged within the last minute."""
         now = self._monotonic()
         self._latest[failure.tier] = now, failure
         key = failure.tier, failure.operation, _VARYING.sub("...", failure.reason)

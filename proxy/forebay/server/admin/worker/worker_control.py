@@ -90,7 +90,7 @@ class WorkerControl(SharedControl):
         return self.apply(await self.load(text, mode, name))
 
     def apply(self, loaded: Loaded) -> ConfigChanged:
-        """Put a configuration in force that was validated as a whole. Nothing here can fail half way."""
+        """Puts a configuration in force that was validated as a whole. Nothing here can fail half way."""
         new = loaded.settings
         before = self.settings
         answer, sizes = self.put_in_force(loaded)
@@ -159,7 +159,7 @@ class WorkerControl(SharedControl):
         await self._parts.metadata.invalidator.invalidate(names)
 
     async def resize(self, tier: TierName, size: str) -> Resized | None:
-        """Resize a tier of this worker."""
+        """Resizes a tier of this worker."""
         resized = await self.resize_to(tier, parse_capacity(tier, size))
         return resized and await self._resized(tier, resized.before, resized.after)
 
