@@ -21,8 +21,8 @@ JOURNAL = '[journal]\npath = "{path}"\nsize = "{size}"\n\n'
 RULE = '[[rules]]\npath = "ckpt/**"\nwrite = "back"\n'
 
 
-class _AheadFiles(JournalFiles):
-    """The system calls of a journal, with a monotonic clock that is ahead."""
+class AheadFiles(JournalFiles):
+    """The system calls of a journal, with a monotonic clock that is ahead, as `Rig.journal_files`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,17 +54,12 @@ class WriteBackRig(Rig):
         journal = JOURNAL.format(path=self.journal, size=journal_size).strip()
         rest = f"{rest}{journal}\n{journal_settings}\n{RULE}{rule}"
         super().__init__(origin.endpoint, origin.secret, directory / "rig", timers, rest=rest, **settings)
-        self.journal_files = self._ahead_files = _AheadFiles()
         self.configuration = self.configuration.replace('drain_timeout = "5s"', 'drain_timeout = "1ms"')
 
     @property
     def write_back(self) -> WriteBack:
         assert self.parts.writes.write_back is not None
         return self.parts.writes.write_back
-
-    def advance_node_clock(self, seconds: int) -> None:
-        """Moves the clock on that nobody can set, unless the test has system calls of its own for the journal."""
-        self._ahead_files.seconds += seconds
 
     async def prove(self) -> None:
         """Makes the bucket, and has the first writes of their kinds, which probe the origin."""

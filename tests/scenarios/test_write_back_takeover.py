@@ -40,7 +40,7 @@ from harness.jumping_loop import JumpingLoop
 from harness.origin_history import RecordingStore
 from harness.oss_client import OssClient
 from harness.rig import TRAINER
-from harness.write_back_rig import WriteBackRig, at_origin
+from harness.write_back_rig import AheadFiles, WriteBackRig, at_origin
 
 
 class _HeldScan:
@@ -251,6 +251,8 @@ def test_each_minute_the_drainer_finds_what_nobody_told_it(tmp_path: Path) -> No
 
     async def scenario() -> float:
         async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+            rig.journal_files = files = AheadFiles()
+            await rig.restart()
             await rig.prove()
             write_back, name = rig.write_back, ObjectName("ckpt", "a/untold")
             facts = facts_of('"9dd4e461268c8034f5c8564e155c67a6"', 1, 0.0, ())
@@ -259,7 +261,7 @@ def test_each_minute_the_drainer_finds_what_nobody_told_it(tmp_path: Path) -> No
             document = {**untold.document(), **write_back.record_origins.named("ckpt")}
             await write_back.journal.append(document, b"x")
             await OssClient(rig.endpoint, TRAINER).initiate(path_of("ckpt", "a/left"))
-            rig.advance_node_clock(25 * 3600)
+            files.seconds += 25 * 3600
 
             gate = Gate()
             origin.faults.add(HoldRequest(gate), method="PUT", key="a/untold")
