@@ -64,7 +64,8 @@ class _Rig:
         self.uploads = _uploads((U, _time(0, run), 10), (V, _time(0, run), 10), accepted_at=accepted_at)
         self.ids = {each.upload.name.key: upload_id for upload_id, each in self.uploads.by_id.items()}
         self.aborted: list[str] = []
-        self.expired, self.failure = 0, False
+        self.expired, self.failure, self.calls = 0, False, 0
+        self.ends_meanwhile = ""
         self.seconds = 0.0
         """On the node's clock."""
         self.now = now
@@ -87,6 +88,9 @@ class _Rig:
         return self.aborted
 
     async def call_all(self, _request: Document) -> dict[int, Document]:
+        self.calls += 1
+        if self.ends_meanwhile:
+            self.uploads.end(self.ids[self.ends_meanwhile])
         return {
             number: {"busy": [self.ids[each] for each in answer["busy"]]}
             for number, answer in self._answers.items()
@@ -109,6 +113,10 @@ async def test_an_upload_that_gets_a_part_is_left_alone() -> None:
     with rig.expiry.receiving(u), rig.expiry.receiving(u):
         assert rig.expiry.receive({"uploads": [v, u]}) == {"busy": [u]}
         assert await rig.expire() == [V]
+    with rig.expiry.receiving(u):
+        with rig.expiry.receiving(u):
+            pass
+        assert rig.expiry.receive({"uploads": [u]}) == {"busy": [u]}, "one of two parts has come"
     assert rig.expired == 1
     assert rig.expiry.receive({"uploads": [u]}) == {"busy": []}
     assert await rig.expire() == [V, U]
@@ -118,7 +126,15 @@ async def test_every_worker_is_asked() -> None:
     rig = _Rig({1: {"busy": []}, 2: {"busy": [V]}})
     assert await rig.expire() == [U]
     silent = _Rig({1: {"busy": []}, 2: {}})
-    assert await silent.expire() == []
+    assert (await silent.expire(DAY - 1), silent.calls) == ([], 0), "none has expired"
+    assert (await silent.expire(), silent.calls) == ([], 1)
+
+
+async def test_an_upload_that_ends_meanwhile_is_not_aborted(caplog: pytest.LogCaptureFixture) -> None:
+    rig = _Rig()
+    rig.ends_meanwhile = U
+    assert await rig.expire() == [V]
+    assert f"the upload {rig.ids[V]} of b/v, of 1 parts in 10B, was unfinished for 86400 s" in caplog.text
 
 
 async def test_a_journal_that_fails_keeps_the_upload(caplog: pytest.LogCaptureFixture) -> None:
@@ -129,6 +145,7 @@ async def test_a_journal_that_fails_keeps_the_upload(caplog: pytest.LogCaptureFi
 
 
 async def test_a_system_clock_that_jumps_aborts_nothing() -> None:
+    assert await _Rig(accepted_at=-DAY).expire(DAY - 1) == []
     rig = _Rig()
     rig.now = 100 * DAY
     assert await rig.expire(DAY - 1) == []

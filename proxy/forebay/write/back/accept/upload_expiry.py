@@ -19,6 +19,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+from cachetools import FIFOCache
+
 from forebay.core.units import format_size
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
@@ -29,6 +31,8 @@ from forebay.write.back.pending.pending_uploads import PendingUpload, PendingUpl
 
 IDLE_SECONDS: Final = 3600.0
 """How long an upload is left alone, however much the uploads take."""
+MOST_MOVED: Final = 10_000
+"""Uploads at the origin whose use is remembered."""
 SHARE: Final = 0.5
 """Of the journal, that unfinished uploads may take."""
 
@@ -80,7 +84,7 @@ class UploadExpiry:
         self._on_expired = on_expired
         self._receiving: Counter[str] = Counter()
         self._started, self._started_at = stamp(), clock()
-        self._used: dict[str, int] = {}
+        self._used: FIFOCache[str, int] = FIFOCache(MOST_MOVED)
         """When an upload that goes on at the origin was used here, on the node's clock."""
 
     @contextmanager
@@ -117,7 +121,6 @@ class UploadExpiry:
 
     async def expire(self) -> None:
         """Aborts what has expired."""
-        self._used = {upload: used for upload, used in self._used.items() if upload in self._uploads.by_id}
         expired = expired_uploads(map(self._idle, self._uploads.by_id.values()), self._max_age, self._bound)
         found = [
             each for each in expired if not each.upload.origin_id or not self._is_used(each.upload.upload.upload_id)
