@@ -39,10 +39,9 @@ from forebay.write.back.pending.accepted_write import (
 )
 from forebay.write.back.pending.backlog import BacklogSums
 from forebay.write.back.pending.completed_uploads import CompletedUploads
-from forebay.write.back.pending.last_settled import LastSettled
 from forebay.write.back.pending.needless_records import NeedlessRecords
 from forebay.write.back.pending.pending_uploads import PendingPart, PendingUpload, PendingUploads, digest_of
-from forebay.write.back.pending.settled_records import REMEMBERED, SettledRecords
+from forebay.write.back.pending.settled_records import REMEMBERED, LastSettled, SettledRecords
 from forebay.write.invalidation import Invalidator
 
 _log = logging.getLogger(__name__)
