@@ -11,17 +11,15 @@ from collections.abc import Callable, Sequence
 
 from forebay.core.byte_ranges import block_count, block_span
 from forebay.core.names import BlockId, ObjectName
-from forebay.metadata.staged_objects import StagedBody, StagedObjects
+from forebay.metadata.staged_objects import StagedBody
 from forebay.storage.journal.body_file import BodyDamaged
-from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.log_writer import RecordId
-from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
-from forebay.storage.tiers import Tiers
+from forebay.storage.journal.pending_objects import PendingVersion
 from forebay.write.back.drain.persist_outcome import PersistOutcome, unsettled_reason
 from forebay.write.back.pending.accepted_write import AcceptedWrite
 from forebay.write.back.pending.shown_records import ShownRecords
 from forebay.write.back.record_exchange import RecordExchange
-from forebay.write.invalidation import Invalidator
+from forebay.write.back.write_back_context import CachedState, JournalState
 
 _log = logging.getLogger(__name__)
 
@@ -32,23 +30,20 @@ class Settlement:
 
     def __init__(
         self,
-        journal: Journal,
-        pending: PendingObjects,
+        state: JournalState,
+        cached: CachedState,
         shown: ShownRecords,
         exchange: RecordExchange,
-        tiers: Tiers,
-        staged: StagedObjects,
-        invalidator: Invalidator,
         on_persisted: Callable[[AcceptedWrite], None],
         on_removed: Callable[[int], None],
     ) -> None:
-        self._journal = journal
-        self._pending = pending
+        self._journal = state.journal
+        self._pending = state.pending
         self._shown = shown
         self._exchange = exchange
-        self._tiers = tiers
-        self._staged = staged
-        self._invalidator = invalidator
+        self._tiers = cached.tiers
+        self._staged = cached.staged
+        self._invalidator = cached.invalidator
         self._on_persisted = on_persisted
         self._on_removed = on_removed
 

@@ -11,10 +11,10 @@ Every worker knows what is pending (record_exchange).
 import logging
 from collections.abc import Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 from math import inf
 from typing import Final
 
+from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.peer_codec import decode, decode_name
 from forebay.policy.acceptable_writes import has_opaque_etags
@@ -23,31 +23,21 @@ from forebay.protocol.operations import Effect
 from forebay.protocol.target import Target
 from forebay.protocol.xml.s3_documents import ListedKey
 from forebay.storage.journal.log_writer import RecordId
-from forebay.write.back.accept.acceptance import Acceptance
 from forebay.write.back.accept.body_store import BodyStore
-from forebay.write.back.accept.copied_part import CopySources
-from forebay.write.back.accept.joined_parts import JoinedParts
 from forebay.write.back.accept.journal_room import JournalRoom
 from forebay.write.back.accept.moved_uploads import MovedUploads
-from forebay.write.back.accept.object_acceptance import ObjectAcceptance
 from forebay.write.back.accept.part_listing import parts_document
 from forebay.write.back.accept.record_writer import RecordWriter
-from forebay.write.back.accept.upload_acceptance import UploadAcceptance
 from forebay.write.back.accept.upload_expiry import UploadExpiry
 from forebay.write.back.accept.upload_listing import UploadListings
 from forebay.write.back.accept.upload_moves import UploadMoves
-from forebay.write.back.accept.upload_room import UploadRoom
 from forebay.write.back.accept.write_probe import WriteProbe
 from forebay.write.back.accept.write_proofs import WriteProofs, proof_of
-from forebay.write.back.drain.drainer import Drainer
+from forebay.write.back.acceptance_parts import compose_acceptance
 from forebay.write.back.drain.origin_completion import CompletionAtOrigin
-from forebay.write.back.drain.origin_uploads import OriginUploads
-from forebay.write.back.drain.own_uploads import OwnUploads
 from forebay.write.back.drain.persist_outcome import PersistOutcome
-from forebay.write.back.drain.persister import Persister
-from forebay.write.back.drain.retry_pauses import RetryPauses
-from forebay.write.back.drain.upload_preparation import UploadPreparation
 from forebay.write.back.drain_duty import DrainDuty
+from forebay.write.back.drain_parts import compose_drain
 from forebay.write.back.journal_loader import JournalLoader
 from forebay.write.back.journal_watch import JournalWatch
 from forebay.write.back.pending.accepted_write import AbortedUpload, AcceptedWrite
@@ -90,118 +80,88 @@ class WriteBack:
         limits: WriteBackLimits,
         events: WriteBackEvents,
     ) -> None:
-        self.journal = journal = state.journal
-        self.pending = pending = state.pending
-        self.uploads = uploads = state.uploads
+        self.journal = state.journal
+        self.pending = state.pending
+        self.uploads = state.uploads
         self.record_origins = state.origins
         self.max_age = limits.max_age
         self._origins = origin.origins
-        self._versions = versions = origin.versions
+        self._versions = origin.versions
         self._worker = worker
         self._events = events
         self._waits_end = inf
         """When requests that still wait are refused, on the worker's monotonic clock."""
-        tasks, peers = worker.tasks, worker.peers
-        self.proofs = WriteProofs(limits.proof_lease, worker.monotonic, peers)
-        self.room = JournalRoom(limits.size, journal.size, tasks, worker.monotonic)
-        self.shown = ShownRecords(pending, uploads, cached.invalidator, cached.tiers)
-        self.barriers = WriteBarriers(
-            pending,
-            self._obstacle,
-            lambda name: name.key != "" and worker.rules().decide(name).write == "back",
-            self.shown.is_held_up,
-        )
-        self.loader = JournalLoader(state.origins, self.shown, versions)
-        self.exchange = RecordExchange(peers, self.shown, self.proofs, self.room)
-        self.settlement = Settlement(
-            journal,
-            pending,
-            self.shown,
-            self.exchange,
-            cached.tiers,
-            cached.staged,
-            cached.invalidator,
-            self._persisted,
-            self.room.release,
-        )
-        at_origin = OriginUploads(origin.origins, pending, origin.rate)
-        self.own_uploads = OwnUploads(peers)
-        preparation = UploadPreparation(at_origin, uploads, self.own_uploads)
-        persister = Persister(origin.origins, pending, preparation, cached.invalidator, versions, origin.rate)
-        pauses = RetryPauses(tasks, origin.origins.origin_of)
-        for each in origin.origins:
-            each.client.breaker.on_outage_ended = partial(pauses.end, each.client.name)
-        self.drainer = Drainer(
-            persister,
-            self.settlement.persisted,
-            tasks,
-            pauses,
-            stopped=self._stopped,
-            resumed=lambda record: self.exchange.tell_stopped(record, ""),
-            is_superseded=self.shown.last_settled.supersedes,
-        )
-        self.writer = writer = RecordWriter(
-            journal,
-            BodyStore(journal, lambda: self.shown.in_memory),
+        # What is known to be pending, and by the other workers
+        self.proofs = WriteProofs(limits.proof_lease, worker.monotonic, worker.peers)
+        self.room = JournalRoom(limits.size, state.journal.size, worker.tasks, worker.monotonic)
+        self.shown = ShownRecords(state.pending, state.uploads, cached.invalidator, cached.tiers)
+        self.loader = JournalLoader(state.origins, self.shown, origin.versions)
+        self.exchange = RecordExchange(worker.peers, self.shown, self.proofs, self.room)
+        self.settlement = Settlement(state, cached, self.shown, self.exchange, self._persisted, self.room.release)
+        self.barriers = WriteBarriers(state.pending, self._obstacle, self._is_back, self.shown.is_held_up)
+        # What carries it out
+        drain = compose_drain(state, origin, cached, worker, self.shown, self.exchange, self.settlement, self._stopped)
+        self.drainer, self.own_uploads = drain.drainer, drain.own_uploads
+        # What puts more into the journal
+        bodies = BodyStore(state.journal, lambda: self.shown.in_memory)
+        self.writer = RecordWriter(
+            state.journal,
+            bodies,
             state.origins,
             origin.origins,
             origin.forwarder,
             self.exchange,
             worker.clock,
             worker.monotonic,
-            versions.seen,
+            origin.versions.seen,
         )
         self.moves = UploadMoves(
-            uploads,
-            at_origin,
-            writer,
+            state.uploads,
+            drain.at_origin,
+            self.writer,
             self.settlement.settle,
-            tasks,
-            peers,
+            worker.tasks,
+            worker.peers,
             lambda: self.duty.is_ready,
-            pauses,
+            drain.pauses,
             events.moved,
             events.damaged,
         )
         self.expiry = UploadExpiry(
-            uploads,
-            peers,
+            state.uploads,
+            worker.peers,
             self._abort,
-            journal.stamp,
+            state.journal.stamp,
             worker.clock,
             max_age=limits.upload_max_age,
             size=limits.size,
             on_expired=events.expired,
         )
-        self.shown.listener = self.duty = DrainDuty(self.drainer, self.settlement, self.moves, self.expiry, tasks)
-        self.endings = UploadEndings(self.duty, self.shown, peers)
-        self.watch = JournalWatch(
-            journal, pending, self.shown, self.loader, self.exchange, self.duty, self.room, events.full
+        # The duty of one worker of the node, and who asks it
+        self.shown.listener = self.duty = DrainDuty(
+            self.drainer, self.settlement, self.moves, self.expiry, worker.tasks
         )
-        self.probe = WriteProbe(origin.origins, self.proofs, tasks, worker.monotonic)
-        sources = CopySources(origin.origins, pending)
-        upload_room = UploadRoom(self.room, self.proofs, self.moves)
-        self.acceptance = Acceptance(
-            writer,
-            ObjectAcceptance(writer, pending, sources),
-            UploadAcceptance(
-                writer,
-                uploads,
-                origin.forwarder,
-                upload_room,
-                sources,
-                CompletionAtOrigin(persister, self.barriers.before_write, self.learn),
-                self.endings.is_refused,
-                self.expiry,
-                JoinedParts(writer, pending, upload_room, origin.origins),
-                self._deciding,
-            ),
+        self.endings = UploadEndings(self.duty, self.shown, worker.peers)
+        self.watch = JournalWatch(
+            state.journal, state.pending, self.shown, self.loader, self.exchange, self.duty, self.room, events.full
+        )
+        # What requests meet
+        self.probe = WriteProbe(origin.origins, self.proofs, worker.tasks, worker.monotonic)
+        self.acceptance = compose_acceptance(
+            state,
+            origin,
+            self.writer,
             self.proofs,
             self.probe,
-            self.room.has_room,
+            self.room,
+            self.moves,
+            self.expiry,
+            CompletionAtOrigin(drain.persister, self.barriers.before_write, self.learn),
+            self.endings.is_refused,
+            self._deciding,
         )
-        self._moved = MovedUploads(uploads, self.moves, self.expiry, origin.origins, self.barriers.wait)
-        self._upload_listings = UploadListings(uploads, pending, self.own_uploads, origin.origins)
+        self._moved = MovedUploads(state.uploads, self.moves, self.expiry, origin.origins, self.barriers.wait)
+        self._upload_listings = UploadListings(state.uploads, state.pending, self.own_uploads, origin.origins)
 
     @property
     def is_draining(self) -> bool:
@@ -212,6 +172,9 @@ class WriteBack:
     def failure(self) -> str:
         """Why the journal can't be written; empty: it can."""
         return self.writer.failure or next(iter(self.shown.unsettled.values()), "")
+
+    def _is_back(self, name: ObjectName) -> bool:
+        return name.key != "" and self._worker.rules().decide(name).write == "back"
 
     def _obstacle(self, bucket: str) -> str:
         """Why nothing pending of a bucket will be settled by this process, as a sentence; empty: it may well be."""
