@@ -42,8 +42,15 @@ KEYS: Final = {
     "64k-": 65_535,
     "128k": 131_072,
     "large": 300_001,
+    "loose/0": 12,
+    "loose/void": 0,
+    "loose/dir/1": 5000,
+    "loose/ü": 70_000,
 }
 """Objects, and their sizes."""
+LOOSE: Final = "loose/"
+"""What is an object on the direct way alone: Forebay finds it in a pack."""
+LOOSE_RULE: Final = f'[[rules]]\npath = "*/{LOOSE}**"\npacked = "shards/**"\nfreshness = "60s"\n'
 ODD_KEYS: Final[tuple[Any, ...]] = (
     "",
     "none",
@@ -65,10 +72,14 @@ def content_of(key: str) -> bytes:
     return Random(key).randbytes(KEYS[key])
 
 
-def contents() -> dict[str, bytes]:
-    """All that a bucket has at first."""
+def contents(*, direct: bool) -> dict[str, bytes]:
+    """All that a bucket has at first, on the direct way or on the others."""
     shard, index = shard_and_index(MEMBERS, shard_key=SHARD)
-    return {key: content_of(key) for key in KEYS} | {ARCHIVE: shard, SHARD: shard, INDEX: index}
+    loose = {key: content_of(key) for key in KEYS if key.startswith(LOOSE)}
+    headers = (("Content-Type", "binary/octet-stream"),)
+    of_loose, index_of_loose = shard_and_index(loose, shard_key="shards/0.tar", prefix=LOOSE, headers=headers)
+    packs = {ARCHIVE: shard, SHARD: shard, INDEX: index, "shards/0.tar": of_loose, "shards/0.fbpack": index_of_loose}
+    return {key: content_of(key) for key in KEYS if direct or key not in loose} | packs
 
 
 class ArgumentGenerator:

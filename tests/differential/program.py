@@ -68,14 +68,35 @@ class Pause:
     seconds: int
 
 
-Step: TypeAlias = Call | Pause
+@dataclass(frozen=True, slots=True)
+class BatchEntry:
+    """A read of a batch: from `start` up to `stop`, None for the end."""
+
+    key: str
+    start: int = 0
+    stop: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Reads in one request through Forebay, and one by one straight from the origin."""
+
+    number: int
+    bucket: str
+    entries: tuple[BatchEntry, ...]
+    by_arrival: bool = False
+
+
+Step: TypeAlias = Call | Batch | Pause
 Program: TypeAlias = Sequence[Step]
 
 
 def without_times(program: Program) -> Iterator[Step]:
-    """The calls whose answers depend on no clock."""
+    """The steps whose answers depend on no clock."""
     for step in program:
-        if isinstance(step, Call):
+        if isinstance(step, Batch):
+            yield step
+        elif isinstance(step, Call):
             kept = (each for each in step.headers if not each[0].lower().endswith("-since") and each[0] != "If-Range")
             yield replace(step, headers=tuple(kept))
 

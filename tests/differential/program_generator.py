@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
-from differential.program import FORMS, FRAMED, VERSIONING, Call, Content, Pairs, Pause, Step
+from differential.program import FORMS, FRAMED, VERSIONING, Batch, BatchEntry, Call, Content, Pairs, Pause, Step
 from harness.fake.checksums import ALGORITHMS, digest_of
 
 NAMES: Final = (
@@ -96,6 +96,7 @@ class ProgramGenerator:
                 (self._listing, 10),
                 (self._subresource, 5),
                 (self._odd, 4),
+                (self._batch, 3),
                 (self._pause, 2),
             )
             self._random.choices([kind for kind, _ in kinds], [often for _, often in kinds])[0]()
@@ -446,6 +447,19 @@ class ProgramGenerator:
             if self._maybe(often):
                 query += ((parameter, value),)
         self._add(method, bucket, key, query, tuple(headers))
+
+    def _batch(self) -> None:
+        bucket, random = self._bucket(), self._random
+        keys = random.choices([*self._keys[bucket], "unknown"], k=random.choice((1, 3, 10, 40)))
+        if bucket == PACKED:
+            keys += random.choices([MEMBERS + name for name in NAMES], k=len(keys))
+        starts, lengths = (0, 0, 0, 1, 6, 99, 65_536, 200_000), (None, None, 1, 1000, 70_000)
+        entries = []
+        for key in keys:
+            start, length = random.choice(starts), random.choice(lengths)
+            entries.append(BatchEntry(key, start, None if length is None else start + length))
+        for _ in range(random.choice((1, 2))):
+            self._steps.append(Batch(len(self._steps), bucket, tuple(entries), random.random() < 0.3))
 
     # ----------------------------------------------------------------------------------------------------- the rest
 

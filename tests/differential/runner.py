@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from differential.batch_reads import read_alone, read_together
 from differential.compared_answers import code_of, differences, fields_of
 from differential.documented_differences import DOCUMENTED, Found
-from differential.program import Call, Pause, Program, Step
+from differential.program import Batch, Call, Pause, Program, Step
 from differential.sides import Pair, Side
 from harness.raw_connection import RawAnswer
 
@@ -19,6 +20,8 @@ class Counts:
     sources: Counter[str] = field(default_factory=Counter)
     statuses: Counter[int] = field(default_factory=Counter)
     documented: Counter[str] = field(default_factory=Counter)
+    batched: int = 0
+    """Entries of batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,14 @@ async def run(pair: Pair, program: Program, counts: Counts) -> Failure | None:
         if isinstance(step, Pause):
             await pair.settled()
             pair.clock.seconds += step.seconds
+            continue
+        if isinstance(step, Batch):
+            alone, together = await read_alone(direct, step), await read_together(through, step)
+            counts.batched += len(step.entries)
+            if parting := differences(alone[0], together[0], have_one_clock=pair.has_one_clock):
+                call = Call(step.number, "POST", step.bucket)
+                found = [Found(call, *each, alone[1], together[1], "", "") for each in parting]
+                return Failure(program[:done], found, alone[1], together[1])
             continue
         for _ in range(1 + step.twice):
             answers = await direct.send(step), await through.send(step)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pytest
 
-from differential.client_arguments import contents
+from differential.client_arguments import LOOSE_RULE, contents
 from differential.client_call_generator import CallGenerator
 from differential.client_calls import Step, Way
 from harness.fake_origin import FakeOrigin
@@ -33,12 +33,13 @@ FIRST: Final = int(os.environ.get("FOREBAY_DIFFERENTIAL_FIRST", "1"))
 STEPS: Final = 40 if "FOREBAY_DIFFERENTIAL_SEEDS" in os.environ else 8
 """Of a program."""
 FEW: Final = Secret("few", "few-secret")
-RULES: Final = """\
+RULES: Final = f"""\
 [[auth.keys]]
 id = "few"
 secret = "few-secret"
-grants = [{ path = "ring*/**", allow = ["read", "write", "list", "delete"] }]
+grants = [{{ path = "ring*/**", allow = ["read", "write", "list", "delete"] }}]
 
+{LOOSE_RULE}
 [[rules]]
 path = "**"
 freshness = "immutable"
@@ -68,7 +69,7 @@ class Ways:
         ways = []
         for name, secret, endpoint, socket, is_async in kinds:
             bucket = f"{name}-{self._made}"
-            for key, content in contents().items():
+            for key, content in contents(direct=name == "direct").items():
                 self._origin.store.put(bucket, key, content)
             arguments = {
                 "endpoint": endpoint,
