@@ -11,6 +11,8 @@ from harness.raw_connection import RawAnswer
 
 Outcome: TypeAlias = tuple[Fields, RawAnswer]
 _FAILED = 300
+_CODES_OF_S3 = {"InvalidObjectName": "InvalidArgument"}
+"""What a mark names by S3's code for clients of OSS, too (docs/batches.md)."""
 
 
 async def read_alone(side: Side, batch: Batch) -> Outcome:
@@ -21,7 +23,8 @@ async def read_alone(side: Side, batch: Batch) -> Outcome:
         status = str(answer.status) if answer.status >= _FAILED else "200"
         fields[f"status {number}"], fields[f"key {number}"] = status, entry.key
         if answer.status >= _FAILED:
-            fields[f"code {number}"] = code_of(answer)
+            code = code_of(answer)
+            fields[f"code {number}"] = _CODES_OF_S3.get(code, code)
         else:
             fields[f"body {number}"] = answer.body
     return fields, answer

@@ -11,7 +11,7 @@ import pytest
 from forebay.core.byte_ranges import Span
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.ahead_request import AheadRequest
+from forebay.jobs.ahead_request import AheadOutcome, AheadRequest
 from forebay.jobs.ahead_tickets import DROPPED, LINGER, SWEEP_SECONDS
 from forebay.jobs.prefetcher import PIECE, Prefetcher
 from forebay.policy.rules import Rules
@@ -85,6 +85,7 @@ async def test_only_the_blocks_of_the_range_are_fetched() -> None:
         test.rig.origin.store.put_synthetic(*NAME, 10 * BLOCK)
         outcome = await test.prefetcher.fetch(AheadRequest(NAME, 3 * BLOCK + 7, 4 * BLOCK + 1, "plan"))
         assert outcome[:4] == ("fetched", 10 * BLOCK, 4 * BLOCK + 1, 2 * BLOCK)
+        assert (outcome.fetched_blocks, outcome.fetched_bytes) == (2, 2 * BLOCK)
         assert test.counted == {"fetched": 2 * BLOCK}
         test.prefetcher.drop([outcome.ticket])
 
@@ -96,7 +97,7 @@ async def test_what_is_cached_already_is_not_claimed() -> None:
         await test.read(Span(0, BLOCK))
         test.prefetcher.finish([first.ticket])
         again = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
-        assert again == ("fetched", BLOCK, BLOCK, 0, 0, "")
+        assert again == AheadOutcome("fetched", BLOCK, BLOCK)
         assert test.counted["fetched"] == BLOCK
 
 
@@ -115,9 +116,9 @@ async def test_what_is_all_here_is_found_without_a_turn() -> None:
         assert len(test.rig.tiers.memory.ahead) == 1, "the other plan's as well"
         test.prefetcher.finish([waiting.ticket])
         found = test.prefetcher.find_nowait(request)
-        assert found == await test.prefetcher.fetch(request) == ("fetched", 3 * BLOCK, 3 * BLOCK, 0, 0, "")
+        assert found == await test.prefetcher.fetch(request) == AheadOutcome("fetched", 3 * BLOCK, 3 * BLOCK)
         tail = AheadRequest(NAME, 2 * BLOCK, 9 * BLOCK, "plan")
-        assert test.prefetcher.find_nowait(tail) == ("fetched", 3 * BLOCK, 3 * BLOCK, 0, 0, "")
+        assert test.prefetcher.find_nowait(tail) == AheadOutcome("fetched", 3 * BLOCK, 3 * BLOCK)
         test.rig.tiers.memory.forget(NAME)
         assert test.prefetcher.find_nowait(request) is None
 

@@ -100,6 +100,16 @@ async def test_a_plan_is_fetched_ahead_and_its_reads_are_hits(tmp_path: Path) ->
         assert all(origin.log.count("GET", key=key) == 1 for key in KEYS)
 
 
+async def test_blocks_that_others_fetched_are_none_of_a_plan(tmp_path: Path) -> None:
+    rest = '[[rules]]\npath = "**"\nfreshness = "immutable"\nblock = "64KiB"\n'
+    async with rig_with_data(tmp_path, (), rest=rest) as (origin, rig):
+        origin.store.put_synthetic("b", "large", 200_000)
+        await rig.client().request("GET", path_of("b", "large"), [("Range", "bytes=0-65535")])
+        await send(rig, ["large"])
+        plan = await until(rig, lambda plan: plan["lead_bytes"] == 200_000 and plan["fetched_blocks"] > 0)
+        assert (plan["fetched_blocks"], plan["fetched_bytes"]) == (3, 200_000 - 65_536)
+
+
 async def test_what_is_cached_already_is_ahead_without_a_fetch(tmp_path: Path) -> None:
     keys = [f"open/{number:03}" for number in range(100)]
     async with rig_with_data(tmp_path, keys) as (origin, rig):
@@ -191,6 +201,11 @@ async def test_metrics_tell_what_became_of_plans(tmp_path: Path) -> None:
         await run_loop_until(lambda: rig.parts.storage.tiers.memory.ahead.budget.in_use == 0)
         assert [await entries(each) for each in ("ready", "late", "failed", "dropped")] == [6, 0, 1, 3]
         assert [await ahead(each) for each in ("fetched", "used", "useless")] == [10, 6, 4]
+        plan = rig.parts.jobs.plans.coordinator.plans()[-1]
+        assert (plan.fetched_blocks, plan.fetched_bytes, plan.useless_bytes) == (10, 10 * SIZE, 4 * SIZE)
+        assert await metric_value(rig, "forebay_plan_blocks_total") == 10
+        of_plans = [f'forebay_plan_bytes_total{{result="{each}"}}' for each in ("fetched", "useless")]
+        assert [await metric_value(rig, each) for each in of_plans] == [10 * SIZE, 4 * SIZE]
         for gauge in ('forebay_plans{state="running"}', "forebay_plan_lead_bytes", "forebay_ahead_used_bytes"):
             assert await metric_value(rig, gauge) == 0
 

@@ -9,6 +9,7 @@ from typing import Final
 _TESTS: Final = """
 client/batch/test_batch_reads.py         client/batch/key_groups
 jobs/test_prefetcher.py                  jobs/ahead_request jobs/ahead_tickets
+scenarios/test_plans.py                  server/telemetry/plan_metrics
 client/test_client.py                    client/batch/parallel_gets client/client_errors client/listing_reader
 client/test_client.py                    client/object_downloads client/object_uploads client/objects
 client/test_client.py                    client/client_transports

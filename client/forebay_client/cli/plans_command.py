@@ -146,4 +146,6 @@ def _details(context: CommandContext, plan: JsonObject) -> Sequence[str]:
         f"{format_count(plan['dropped'])} keys were left out, which the key may not read.",
         f"{format_count(plan['read'])} entries were read, and {format_count(plan['given_up'])} left out by the reader.",
         f"{format_count(plan['lead_entries'])} entries are ahead of it.",
+        f"{format_count(plan['fetched_blocks'])} blocks were fetched for it, {format_size(plan['fetched_bytes'])}.",
+        f"{format_size(plan['useless_bytes'])} of these were dropped unread.",
     )

@@ -43,6 +43,12 @@ class PlanProgress:
     """Entries that the reader has left out."""
     failed: int
     """Entries that could not be fetched; a read of one goes to the origin."""
+    fetched_blocks: int
+    """Blocks that came from the origin for it, in this process."""
+    fetched_bytes: int
+    """Bytes of these blocks."""
+    useless_bytes: int
+    """Of these, bytes that were dropped unread."""
     lead_entries: int
     """Entries that are fetched, or being fetched, and not read."""
     lead_bytes: int

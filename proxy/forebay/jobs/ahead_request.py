@@ -40,6 +40,10 @@ class AheadOutcome(NamedTuple):
     ticket: int = 0
     """For `finish` or `drop`, once; 0: nothing is claimed."""
     problem: str = ""
+    fetched_blocks: int = 0
+    """Blocks that came from the origin for it; the others were here."""
+    fetched_bytes: int = 0
+    """Bytes of these blocks."""
 
 
 class AheadFetcher(Protocol):

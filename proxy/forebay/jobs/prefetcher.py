@@ -158,7 +158,7 @@ class Prefetcher:
             for landed, buffer in self._ahead.close_opening(request.name):
                 self._tiers.admit(landed, buffer)
         try:
-            await self._fetch_blocks(body, decision.rule)
+            blocks, size = await self._fetch_blocks(body, decision.rule)
         except BaseException:
             self._tickets.give_up(claimed)
             raise
@@ -167,18 +167,23 @@ class Prefetcher:
         if not span.length and request.start < min(head.size, request.stop or head.size):
             fits = min(view.head.block_size, view.head.size) + AHEAD_OVERHEAD <= self._ahead.budget.capacity
             return AheadOutcome("full" if fits else "refused", head.size, problem="its blocks exceed memory.ahead")
-        return self._outcome(view, head.size, span.stop, claimed)
+        outcome = self._outcome(view, head.size, span.stop, claimed)
+        return outcome._replace(fetched_blocks=blocks, fetched_bytes=size)
 
     def _outcome(self, view: ObjectView, size: int, stop: int, claimed: list[BlockId]) -> AheadOutcome:
         waiting = sum(view.block_length(each.number) for each in claimed)
         return AheadOutcome("fetched", size, stop, waiting, self._tickets.issue(claimed))
 
-    async def _fetch_blocks(self, body: OrderedBody, rule: str) -> None:
+    async def _fetch_blocks(self, body: OrderedBody, rule: str) -> tuple[int, int]:
+        """Returns how many came from the origin, and their bytes."""
+        blocks = size = 0
         async with aclosing(body.arrivals()) as arrivals:
             async for span, fetched in arrivals:
                 if fetched:
                     self._source.observe(BytesWarmed(span.length, rule))
                     self._on_bytes("fetched", span.length)
+                    blocks, size = blocks + 1, size + span.length
+        return blocks, size
 
     def _claim(self, request: AheadRequest, found: ResolvedVersion, view: ObjectView, claimed: list[BlockId]) -> Span:
         """Claims the missing blocks of the next piece, into `claimed`. Returns the bytes that there is room for."""

@@ -385,7 +385,9 @@ def test_plans(forebay: Typist, control: FakeControl) -> None:
         "PLAN    STATE           READ  LATE  FAILED     LEAD  SECONDS  KEY      WHAT",
         "5d1c2f  running  1,204/4,000     2       0  256 MiB      4.1  trainer  s3://datasets/.forebay/plans/epoch-0",
     ]
-    assert "430 entries are ahead of it." in forebay.type("plans", "show", "5d1c2f").out
+    shown = forebay.type("plans", "show", "5d1c2f").out
+    assert "430 entries are ahead of it." in shown
+    assert "1,630 blocks were fetched for it, 975 MiB.\n2.0 MiB of these were dropped unread." in shown
     assert rows(forebay.type("plans", "show", "5d1c2f", "--json"))[0]["entries"] == 4000
     assert forebay.type("plans", "cancel", "5d1c2f").out == "Cancelled plan 5d1c2f.\n"
     typed = forebay.type("plans", "cancel", "5d1c2f")

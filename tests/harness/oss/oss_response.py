@@ -17,7 +17,7 @@ from harness.oss.oss_request import CLASSES, OssRequest
 
 _CLASSES = {s3: oss for oss, s3 in CLASSES.items()}
 _NAMED = ("version-id", "delete-marker", "tagging-count", "copy-source-version-id", "storage-class")
-_NAMES = {"Key", "KeyMarker", "NextKeyMarker", "Prefix", "Marker", "Delimiter", "StartAfter"}
+_NAMES = {"Key", "KeyMarker", "NextKeyMarker", "NextMarker", "Prefix", "Marker", "Delimiter", "StartAfter"}
 _TOKENS = {"ContinuationToken", "NextContinuationToken"}
 _PLAIN = {"InitiateMultipartUploadResult", "CompleteMultipartUploadResult", "ListPartsResult"}
 """Documents whose names the fake does not encode."""

@@ -93,10 +93,10 @@ async def test_entries_are_fetched_while_others_are_loaded() -> None:
         await run_loop_until(lambda: bool(ahead.keys))
         assert ahead.keys[0] == "0", "before the rest is loaded"
         assert runner.match([read_of("0"), read_of(str(COUNT - 1))]) == []
-        assert runner.read == 0
+        assert runner.counts.read == 0
         entries.allowed.release()
-        await run_loop_until(lambda: runner.read == 2)
-        assert (runner.late, runner.window.front) == (2, COUNT)
+        await run_loop_until(lambda: runner.counts.read == 2)
+        assert (runner.counts.late, runner.window.front) == (2, COUNT)
         runner.close("cancelled")
         await running
     await tasks.wait_idle()
@@ -110,13 +110,13 @@ async def test_a_plan_of_missing_objects_costs_a_few_requests() -> None:
     runner = runner_of(entries, ahead, tasks)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(runner.run())
-        await run_loop_until(lambda: not runner.window.missing() and runner.failed >= MOST_LEFT_OUT)
+        await run_loop_until(lambda: not runner.window.missing() and runner.counts.failed >= MOST_LEFT_OUT)
         await tasks.wait_idle()
         asked = len(ahead.keys)
-        assert asked == runner.failed <= MOST_LEFT_OUT + FIRST_IN_FLIGHT
+        assert asked == runner.counts.failed <= MOST_LEFT_OUT + FIRST_IN_FLIGHT
         assert runner.has_fetched_all, "the next plan of its series need not wait"
         runner.match([read_of(str(asked))])
-        await run_loop_until(lambda: runner.failed >= asked + MOST_LEFT_OUT)
+        await run_loop_until(lambda: runner.counts.failed >= asked + MOST_LEFT_OUT)
         await tasks.wait_idle()
         assert len(ahead.keys) <= 2 * (MOST_LEFT_OUT + FIRST_IN_FLIGHT)
         runner.close("cancelled")
@@ -142,11 +142,11 @@ async def test_what_may_not_be_read_any_more_is_not_fetched() -> None:
     runner = runner_of(entries, ahead, tasks, permits=lambda name: int(name.key) < 15)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(runner.run())
-        await run_loop_until(lambda: len(ahead.keys) + runner.failed == 20)
+        await run_loop_until(lambda: len(ahead.keys) + runner.counts.failed == 20)
         runner.close("cancelled")
         await running
     await tasks.wait_idle()
-    assert (sorted(map(int, ahead.keys)), runner.failed) == (list(range(15)), 5)
+    assert (sorted(map(int, ahead.keys)), runner.counts.failed) == (list(range(15)), 5)
 
 
 @asynccontextmanager

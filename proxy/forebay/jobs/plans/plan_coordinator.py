@@ -32,6 +32,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
 from forebay.jobs.node_prefetcher import NodePrefetcher
 from forebay.jobs.plans.plan_allowance import Allowance
+from forebay.jobs.plans.plan_counts import UNCOUNTED, PlanMetrics
 from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_report import progress_of
 from forebay.jobs.plans.plan_runner import PlanRunner
@@ -69,11 +70,11 @@ class PlanCoordinator:
         timers: Timers,
         tasks: TaskRegistry,
         clock: Callable[[], float],
-        count: Callable[[str, int], None] = lambda _result, _by: None,
+        metrics: PlanMetrics = UNCOUNTED,
         count_displaced: Callable[[], None] = lambda: None,
     ) -> None:
-        """`capacity`: bytes that all workers together may have fetched ahead. `count`: see PlanRunner.
-        `count_displaced` is called for each plan that gives its slot to another key's."""
+        """`capacity`: bytes that all workers together may have fetched ahead. `count_displaced` is called for each plan
+        that gives its slot to another key's."""
         self._store = store
         self._ahead = ahead
         self._node_reads = node_reads
@@ -82,7 +83,7 @@ class PlanCoordinator:
         self._timers = timers
         self._tasks = tasks
         self._clock = clock
-        self._count = count
+        self._metrics = metrics
         self._count_displaced = count_displaced
         self._runners: dict[str, PlanRunner] = {}
         """Queued and running, by id, in the order in which they were sent."""
@@ -180,7 +181,7 @@ class PlanCoordinator:
             self._timers,
             self._tasks.spawn,
             self._clock,
-            self._count,
+            self._metrics,
         )
         self._begin_some()
         return runner

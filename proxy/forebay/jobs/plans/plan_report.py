@@ -6,7 +6,7 @@ from forebay.jobs.plans.plan_runner import PlanRunner
 
 def progress_of(runner: PlanRunner) -> PlanProgress:
     """Returns how far the plan of a runner is."""
-    window, record = runner.window, runner.record
+    window, record, counts = runner.window, runner.record, runner.counts
     seconds = runner.pace.seconds_of(window.lead)
     return PlanProgress(
         id=record.id,
@@ -19,10 +19,13 @@ def progress_of(runner: PlanRunner) -> PlanProgress:
         entries=record.entries,
         dropped=record.dropped,
         position=window.front if runner.closed_at is None else runner.closed_at,
-        read=runner.read,
-        late=runner.late,
-        given_up=runner.given_up,
-        failed=runner.failed,
+        read=counts.read,
+        late=counts.late,
+        given_up=counts.given_up,
+        failed=counts.failed,
+        fetched_blocks=counts.fetched_blocks,
+        fetched_bytes=counts.fetched_bytes,
+        useless_bytes=counts.useless_bytes,
         lead_entries=window.lead_entries,
         lead_bytes=window.lead,
         lead_seconds=None if seconds is None else round(seconds, 3),

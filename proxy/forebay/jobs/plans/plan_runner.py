@@ -23,6 +23,7 @@ from forebay.core.timers import Timers
 from forebay.jobs.ahead_request import AheadFinder, AheadOutcome, AheadRequest
 from forebay.jobs.plans.entry_access import EntryAccess
 from forebay.jobs.plans.plan_allowance import Allowance
+from forebay.jobs.plans.plan_counts import UNCOUNTED, PlanMetrics, RunnerCounts
 from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_pace import PlanPace
 from forebay.jobs.plans.plan_retry import PlanRetry
@@ -62,10 +63,9 @@ class PlanRunner:
         timers: Timers,
         spawn: Spawn,
         clock: Callable[[], float],
-        count: Callable[[str, int], None] = lambda _result, _by: None,
+        metrics: PlanMetrics = UNCOUNTED,
     ) -> None:
-        """`allowance`: None once the principal is gone. `count(result, by)` is called with entries that were read
-        "ready" or "late", or "given_up", or "failed". `clock`: seconds since the epoch."""
+        """`allowance`: None once the principal is gone. `clock`: seconds since the epoch."""
         self.record = record
         self.window = PlanWindow(record.entries, start)
         self.state: PlanState = "queued"
@@ -78,7 +78,7 @@ class PlanRunner:
         self._timers = timers
         self._spawn = spawn
         self._clock = clock
-        self._count = count
+        self.counts = RunnerCounts(metrics)
         self._wake = asyncio.Event()
         self.ended_at: float | None = None
         self.closed_at: int | None = None
@@ -94,7 +94,6 @@ class PlanRunner:
         self._unneeded = 0
         """Entries in a row that were cached already."""
         self._full_until, self.data_set = 0.0, ""
-        self.read = self.late = self.given_up = self.failed = 0
 
     def __repr__(self) -> str:
         return f"<PlanRunner {self.record.name} {self.state} {self.window!r} {self._in_flight} in flight>"
@@ -125,10 +124,7 @@ class PlanRunner:
                 self.pace.entry_read(stop - (read.span.start if entry.stop is None else entry.start))
         if ready or late:
             self.pace.last_read = self._timers.time()
-            self.read += len(ready) + len(late)
-            self.late += len(late)
-            self._count("ready", len(ready))
-            self._count("late", len(late))
+            self.counts.note_read(len(ready), len(late))
             for entries in (ready, late):  # those under way are finished by their fetch
                 arrived = [entry for entry in entries if entry.state == "here"]
                 self._ahead.finish(tickets_of(arrived), late=entries is late)
@@ -173,7 +169,7 @@ class PlanRunner:
         if not self.is_closed.is_set():
             self.is_closed.set()
             self.closed_at = self.window.front
-            self._ahead.drop(tickets_of(self.window.give_up_before(self.window.count)))
+            self._drop(self.window.give_up_before(self.window.count))
             self._entries.close()
 
     def _end(self, state: PlanState) -> None:
@@ -200,7 +196,7 @@ class PlanRunner:
             self._spawn(self._give_up_forbidden(allowance), f"look at what {self.record.name} may have")
         if since > IDLE_SECONDS and self.state == "running":
             self.state = "idle"
-            self._ahead.drop(tickets_of(window.rewind()))
+            self._drop(window.rewind())
         if self._search.is_due:
             self._search.begin()
             self._spawn(self._find_reader(), f"find the reader of {self.record.name}")
@@ -277,14 +273,16 @@ class PlanRunner:
     def _fail(self, entry: WindowEntry) -> None:
         self.window.settle(entry)
         self._retry.left_out += 1
-        self.failed += 1
-        self._count("failed", 1)
+        self.counts.note_failed()
 
     def _give_up(self, entries: Sequence[WindowEntry]) -> None:
         if entries:
-            self.given_up += len(entries)
-            self._count("given_up", len(entries))
-            self._ahead.drop(tickets_of(entries))
+            self.counts.note_given_up(len(entries))
+            self._drop(entries)
+
+    def _drop(self, entries: Sequence[WindowEntry]) -> None:
+        self.counts.note_dropped(entries)
+        self._ahead.drop(tickets_of(entries))
 
     async def _give_up_forbidden(self, allowance: Allowance) -> None:
         """Gives up the entries that the grants in force no longer let the principal read."""
@@ -300,6 +298,7 @@ class PlanRunner:
         try:
             while not (entry.is_read or entry.is_given_up):
                 outcome = await self._ahead.fetch(self._request(entry, position, identity))
+                self.counts.note_fetched(entry, outcome)
                 if outcome.ticket:
                     entry.tickets.append(outcome.ticket)
                     self._unneeded = 0
@@ -334,7 +333,7 @@ class PlanRunner:
             if entry.is_read:
                 self._ahead.finish(tickets_of((entry,)), late=True)
             elif entry.is_given_up or self.is_closed.is_set():
-                self._ahead.drop(tickets_of((entry,)))
+                self._drop((entry,))
             self._wake.set()
 
     # A reader elsewhere

@@ -49,6 +49,7 @@ class WindowEntry:
     __slots__ = (
         "attempts",
         "expected",
+        "fetched",
         "is_given_up",
         "is_read",
         "key",
@@ -68,6 +69,8 @@ class WindowEntry:
         """Bytes of it that are here."""
         self.expected = 0
         """Bytes that it counts until they are known."""
+        self.fetched = 0
+        """Bytes of blocks that were fetched for it, until they are dropped."""
         self.tickets: list[int] = []
         self.attempts = 0
         """How often it could not be had, and may be later."""

@@ -41,6 +41,7 @@ from forebay.server.parts.state_paths import job_directory, plan_directory
 from forebay.server.parts.storage_parts import StorageParts
 from forebay.server.parts.worker_context import WorkerContext
 from forebay.server.parts.write_parts import WriteParts
+from forebay.server.telemetry.plan_metrics import CountedPlans
 from forebay.write.conditional_writes import ConditionalWrites
 
 
@@ -176,9 +177,7 @@ def _plans(
 ) -> tuple[NodePlans, PlanResource]:
     peers, ahead_budget = context.peers, storage.tiers.memory.ahead.budget
 
-    def count_entries(result: str, number: int) -> None:
-        context.metrics.count("forebay_plan_entries_total", result, by=number)
-
+    counted = CountedPlans(context.metrics)
     store = PlanStore(plan_directory(context.settings, context.run), context.clock)
     coordinator = PlanCoordinator(
         store,
@@ -189,11 +188,11 @@ def _plans(
         context.timers,
         context.tasks,
         context.clock,
-        count_entries,
+        counted,
         lambda: context.metrics.count("forebay_plans_displaced_total"),
     )
     plans = NodePlans(store, coordinator, peers)
-    return plans, PlanResource(plans, context.clock, count_entries)
+    return plans, PlanResource(plans, context.clock, counted.count_entries)
 
 
 def _data_sets(context: WorkerContext, storage: StorageParts, plans: NodePlans) -> tuple[DataSets, DataSetResource]:

@@ -274,6 +274,13 @@ CATALOGUE: Final = (
         "(the reader left it out), failed (could not be fetched), dropped (the sender may not read it).",
         ("ready", "late", "given_up", "failed", "dropped"),
     ),
+    _counter("forebay_plan_blocks_total", "", "Blocks that were fetched from the origin for plans."),
+    _counter(
+        "forebay_plan_bytes_total",
+        "result",
+        "Bytes of these blocks (fetched), and of these the bytes that were dropped unread (useless).",
+        ("fetched", "useless"),
+    ),
     # The tiers.
     _gauge("forebay_tier_capacity_bytes", "tier", "Capacity of a tier."),
     _gauge("forebay_tier_used_bytes", "tier", "Bytes in use in a tier."),

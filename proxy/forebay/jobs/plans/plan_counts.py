@@ -1,0 +1,94 @@
+"""What became of the entries of one plan, and what was fetched for it; metrics have the sums of all plans.
+
+fetched ──> read in time, or late
+   └──────> dropped unread: useless
+"""
+
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from forebay.jobs.ahead_request import AheadOutcome
+from forebay.jobs.plans.plan_window import WindowEntry
+
+
+class PlanMetrics(Protocol):
+    """Where all plans of a node are counted."""
+
+    def count_entries(self, result: str, by: int) -> None:
+        """Counts entries that were read "ready" or "late", or "given_up", "failed" or "dropped"."""
+
+    def count_fetched(self, blocks: int, size: int) -> None:
+        """Counts blocks that were fetched for plans, and their bytes."""
+
+    def count_useless(self, size: int) -> None:
+        """Counts bytes of these that nobody has read."""
+
+
+class UncountedPlans:
+    """Counts nothing. Implements PlanMetrics."""
+
+    def count_entries(self, result: str, by: int) -> None:
+        """See PlanMetrics."""
+
+    def count_fetched(self, blocks: int, size: int) -> None:
+        """See PlanMetrics."""
+
+    def count_useless(self, size: int) -> None:
+        """See PlanMetrics."""
+
+
+UNCOUNTED: Final = UncountedPlans()
+
+
+class RunnerCounts:
+    """The counts of one plan since it runs in this process."""
+
+    __slots__ = ("_metrics", "failed", "fetched_blocks", "fetched_bytes", "given_up", "late", "read", "useless_bytes")
+
+    def __init__(self, metrics: PlanMetrics) -> None:
+        self._metrics = metrics
+        self.read = 0
+        """Entries; so are the next three."""
+        self.late = 0
+        self.given_up = 0
+        self.failed = 0
+        self.fetched_blocks = 0
+        self.fetched_bytes = 0
+        """Bytes of these blocks."""
+        self.useless_bytes = 0
+        """Of these, bytes that were dropped unread."""
+
+    def note_read(self, ready: int, late: int) -> None:
+        """So many entries were read."""
+        self.read += ready + late
+        self.late += late
+        self._metrics.count_entries("ready", ready)
+        self._metrics.count_entries("late", late)
+
+    def note_given_up(self, entries: int) -> None:
+        """The reader has left entries out."""
+        self.given_up += entries
+        self._metrics.count_entries("given_up", entries)
+
+    def note_failed(self) -> None:
+        """An entry could not be fetched."""
+        self.failed += 1
+        self._metrics.count_entries("failed", 1)
+
+    def note_fetched(self, entry: WindowEntry, outcome: AheadOutcome) -> None:
+        """A piece of an entry came, some of its blocks from the origin."""
+        if outcome.fetched_blocks:
+            entry.fetched += outcome.fetched_bytes
+            self.fetched_blocks += outcome.fetched_blocks
+            self.fetched_bytes += outcome.fetched_bytes
+            self._metrics.count_fetched(outcome.fetched_blocks, outcome.fetched_bytes)
+
+    def note_dropped(self, entries: Iterable[WindowEntry]) -> None:
+        """What was fetched of entries is dropped."""
+        size = 0
+        for entry in entries:
+            size += entry.fetched
+            entry.fetched = 0
+        if size:
+            self.useless_bytes += size
+            self._metrics.count_useless(size)
