@@ -25,7 +25,7 @@ client/cli/test_main_process.py              client/cli/deferred_interrupts clie
 client/cli/test_warm_command.py              client/cli/job_report client/cli/key_files client/cli/progress_display
 scenarios/test_pytorch.py                client/torch/connector_datasets client/torch/dataset_client
 scenarios/test_pytorch.py                client/torch/iterable_dataset client/torch/loader_hook client/torch/map_dataset
-scenarios/test_pytorch.py                client/torch/packed_samples
+scenarios/test_pytorch.py                client/torch/object_dataset client/torch/packed_samples
 scenarios/test_pytorch.py                client/torch/planned_sampler client/torch/sampler_preview
 scenarios/test_pytorch.py                client/torch/shard_dataset client/torch/checkpoint_storage
 scenarios/test_pytorch.py                client/torch/checkpoint_reads client/torch/saved_files

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from forebay_client.torch.dataset_client import oss_client, s3_client
 from forebay_client.torch.iterable_dataset import ForebayIterableDataset
 from forebay_client.torch.map_dataset import ForebayMapDataset
+from forebay_client.torch.object_dataset import Transform
 from forebay_client.torch.sample_file import SampleFile, identity
 from forebay_client.torch.sample_list import (
     ManifestParser,
@@ -26,8 +27,6 @@ from forebay_client.torch.sample_list import (
 
 if TYPE_CHECKING:
     from forebay_client.client import Client
-
-Transform = Callable[[SampleFile], Any]
 
 
 class _S3Dataset:
@@ -149,7 +148,7 @@ class _OssDataset:
             return [(_oss_uri(oss_base_uri + key), label) for key, label in manifest_parser(file)]
 
         def read(client: "Client") -> SampleList:
-            return manifest_samples(lambda: client, manifest_file_path, parse)
+            return manifest_samples(client, manifest_file_path, parse)
 
         return cls._of(read, endpoint, transform, **options)
 

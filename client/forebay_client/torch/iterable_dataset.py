@@ -5,54 +5,46 @@ The state of an epoch can be saved in its middle and resumed, by torchdata's Sta
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch.distributed
 import torch.utils.data
 
-from forebay_client.torch.dataset_client import default_client
 from forebay_client.torch.epoch_plans import EpochPlans
+from forebay_client.torch.object_dataset import ObjectDataset, Transform
 from forebay_client.torch.packed_samples import PackedSamples
-from forebay_client.torch.sample_file import SampleFile, identity
-from forebay_client.torch.sample_list import (
-    ManifestParser,
-    SampleList,
-    listed_samples,
-    manifest_samples,
-    named_samples,
-)
-from forebay_client.torch.sample_reads import read_samples
+from forebay_client.torch.sample_file import identity
+from forebay_client.torch.sample_list import SampleList
 
 if TYPE_CHECKING:
     from forebay_client.client import Client
 
 
-class ForebayIterableDataset(torch.utils.data.IterableDataset):
-    """The objects of `samples`, each as what `transform` makes of its SampleFile.
+class ForebayIterableDataset(ObjectDataset, torch.utils.data.IterableDataset):
+    """The objects of `samples`, which are listed here and now, once for all workers.
 
-    `batch`: how many are read in one round trip. `sharding`: whether ranks and workers share the objects; without it
-    each reads them all. `shuffle`: in an order of `seed` and the epoch. As with DistributedSampler, set_epoch is called
-    before each epoch, unless the workers are persistent, which count themselves. `plan`: whether each epoch's order is
-    sent as a plan before it is read.
+    `samples`, `client`, `transform`, `pack`: as of ObjectDataset. `batch`: how many are read in one round trip.
+    `sharding`: whether ranks and workers share the objects; without it each reads them all. `shuffle`: in an order of
+    `seed` and the epoch. As with DistributedSampler, set_epoch is called before each epoch, unless the workers are
+    persistent, which count themselves. `plan`: whether each epoch's order is sent as a plan before it is read.
     """
 
     def __init__(
         self,
-        samples: SampleList,
+        samples: SampleList | Callable[["Client"], SampleList],
         *,
         client: "Client | None" = None,
-        transform: Callable[[SampleFile], Any] = identity,
+        transform: Transform = identity,
+        pack: PackedSamples | None = None,
         batch: int = 64,
         sharding: bool = True,
         shuffle: bool = False,
         seed: int = 0,
         plan: bool = False,
     ) -> None:
-        self._samples, self._transform, self._client = samples, transform, client
-        self._pack: PackedSamples | None = None
-        """What the samples are read with, if not with the client."""
+        super().__init__(samples, client=client, transform=transform, pack=pack)
+        self._count = len(self.samples_read)
         self._batch, self._sharding, self._shuffle, self._seed = batch, sharding, shuffle, seed
         self._rank, self._ranks = world()
         self._plan = plan
@@ -61,61 +53,6 @@ class ForebayIterableDataset(torch.utils.data.IterableDataset):
         """The epoch that is being read."""
         self._yielded = 0
         self._resumed = 0
-
-    @classmethod
-    def from_prefix(cls, uri: str, *, client: "Client | None" = None, **options: Any) -> Self:
-        """The objects under `s3://bucket/prefix`, listed here and now, once for all workers."""
-        found = client if client is not None else default_client()
-        return cls(listed_samples(found, uri), client=found, **options)
-
-    @classmethod
-    def from_objects(cls, uris: str | Iterable[str], *, client: "Client | None" = None, **options: Any) -> Self:
-        """The objects of these URIs."""
-        return cls(named_samples(uris), client=client, **options)
-
-    @classmethod
-    def from_keys(cls, bucket: str, keys: Sequence[str], *, client: "Client | None" = None, **options: Any) -> Self:
-        """The objects of these keys in one bucket."""
-        return cls(SampleList(keys, [bucket]), client=client, **options)
-
-    @classmethod
-    def from_manifest(
-        cls,
-        location: str | Path,
-        *,
-        parser: ManifestParser | None = None,
-        base_uri: str = "",
-        client: "Client | None" = None,
-        **options: Any,
-    ) -> Self:
-        """The objects that a manifest lists, with labels (forebay_client.torch.sample_list has its forms)."""
-        found = client if client is not None else default_client()
-        return cls(manifest_samples(lambda: found, location, parser, base_uri), client=found, **options)
-
-    @classmethod
-    def from_pack(cls, uri: str, *, prefix: str = "", client: "Client | None" = None, **options: Any) -> Self:
-        """The members of the pack with the index `uri` whose keys begin with `prefix`, read from its shards."""
-        pack = PackedSamples(uri, client)
-        made = cls(pack.samples(prefix), client=pack.client, **options)
-        made._pack = pack
-        return made
-
-    @property
-    def client(self) -> "Client":
-        """What the objects are read with."""
-        if self._client is None:
-            self._client = default_client()
-        return self._client
-
-    @property
-    def keys(self) -> Sequence[str] | None:
-        """Of all objects, not of this rank's alone. None: they are no objects."""
-        return self._samples.keys if self._pack is None else None
-
-    @property
-    def buckets(self) -> Sequence[str]:
-        """Of each object, or a single one."""
-        return self._samples.buckets
 
     def set_epoch(self, epoch: int) -> None:
         """The number of the epoch that is begun next, here and in every worker that is started from here on."""
@@ -135,12 +72,12 @@ class ForebayIterableDataset(torch.utils.data.IterableDataset):
     def _rest(self, order: Sequence[int]) -> Iterator[Any]:
         """The samples of `order` behind those that were yielded before."""
         for start in range(self._yielded, len(order), self._batch):
-            for sample in read_samples(self._pack or self.client, self._samples, order[start : start + self._batch]):
+            for sample in self._read(order[start : start + self._batch]):
                 self._yielded += 1
                 yield self._transform(sample)
 
     def _order(self, epoch: int) -> Sequence[int]:
-        return epoch_order(len(self._samples), self._seed, epoch) if self._shuffle else range(len(self._samples))
+        return epoch_order(self._count, self._seed, epoch) if self._shuffle else range(self._count)
 
     def state_dict(self) -> dict[str, Any]:
         """Which epoch, and how many samples of it this worker has yielded."""

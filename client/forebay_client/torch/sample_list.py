@@ -68,11 +68,11 @@ def named_samples(uris: str | Iterable[str], labels: Sequence[Any] = ()) -> Samp
 
 
 def manifest_samples(
-    client: Callable[[], ListingClient], location: str | Path, parser: ManifestParser | None = None, base_uri: str = ""
+    client: ListingClient, location: str | Path, parser: ManifestParser | None = None, base_uri: str = ""
 ) -> SampleList:
     """The objects that a manifest lists. `location`: a URI, or a path; `base_uri` is put in front of each key."""
     if isinstance(location, str) and location.startswith(SCHEMES):
-        content = bytes(client().get(*parse_sample_uri(location)))
+        content = bytes(client.get(*parse_sample_uri(location)))
     else:
         content = Path(location).read_bytes()
     rows = list((parser or parse_manifest)(io.BytesIO(content)))

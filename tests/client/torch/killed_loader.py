@@ -57,8 +57,8 @@ def main(socket: str, seed: str, epochs: str) -> None:
     for _ in range(int(epochs)):
         read: list[int] = []
         while len(read) < len(KEYS):
-            batches = iter(loader)
             try:
+                batches = iter(loader)
                 for batch in batches:
                     read += batch.tolist()
                     workers = [worker.pid for worker in batches._workers]  # noqa: SLF001 # to be killed

@@ -49,7 +49,7 @@ def test_a_manifest_is_text_or_json_lines(tmp_path: Path) -> None:
     file = tmp_path / "manifest"
     file.write_bytes(content)
     for location in (file, str(file), "s3://set/manifest"):
-        samples = manifest_samples(lambda: Bucket(manifest=content), location, None, "s3://set/")
+        samples = manifest_samples(Bucket(manifest=content), location, None, "s3://set/")
         assert (samples.keys, samples.labels) == ([key for key, _ in rows], [label for _, label in rows])
 
 

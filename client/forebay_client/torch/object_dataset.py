@@ -1,0 +1,147 @@
+"""What the map and the iterable data set of objects have in common: which objects the samples are, and what reads them.
+
+from_prefix, from_objects, from_keys, from_manifest     objects, read by a Client
+from_pack                                               members of a pack, read from its shards
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from forebay_client.torch.dataset_client import default_client
+from forebay_client.torch.packed_samples import PackedSamples
+from forebay_client.torch.sample_file import SampleFile, identity
+from forebay_client.torch.sample_list import (
+    ManifestParser,
+    SampleList,
+    listed_samples,
+    manifest_samples,
+    named_samples,
+)
+from forebay_client.torch.sample_reads import read_samples
+
+if TYPE_CHECKING:
+    from forebay_client.client import Client
+
+Transform = Callable[[SampleFile], Any]
+
+
+class ObjectDataset:
+    """Samples that are objects, each as what `transform` makes of its SampleFile.
+
+    `samples`: or what lists them, called when they are wanted first. `client`: by default one of the environment.
+    `pack`: what reads the samples in place of the client; then they are no objects, and have no plan.
+    """
+
+    def __init__(
+        self,
+        samples: SampleList | Callable[["Client"], SampleList],
+        *,
+        client: "Client | None" = None,
+        transform: Transform = identity,
+        pack: PackedSamples | None = None,
+    ) -> None:
+        self._samples, self._client, self._transform, self._pack = samples, client, transform, pack
+
+    @classmethod
+    def from_prefix(
+        cls, uri: str, *, client: "Client | None" = None, transform: Transform = identity, **options: Any
+    ) -> Self:
+        """The objects under `s3://bucket/prefix`, in the order of their keys. `options`: of the class.
+
+        Raises ValueError for what is no URI, and the ClientError of the listing."""
+        return cls(lambda found: listed_samples(found, uri), client=client, transform=transform, **options)
+
+    @classmethod
+    def from_objects(
+        cls,
+        uris: str | Iterable[str],
+        *,
+        client: "Client | None" = None,
+        transform: Transform = identity,
+        **options: Any,
+    ) -> Self:
+        """The objects of these URIs. `options`: of the class. Raises ValueError for what is no URI."""
+        return cls(named_samples(uris), client=client, transform=transform, **options)
+
+    @classmethod
+    def from_keys(
+        cls,
+        bucket: str,
+        keys: Sequence[str],
+        *,
+        client: "Client | None" = None,
+        transform: Transform = identity,
+        **options: Any,
+    ) -> Self:
+        """The objects of these keys in one bucket. `options`: of the class."""
+        return cls(SampleList(keys, [bucket]), client=client, transform=transform, **options)
+
+    @classmethod
+    def from_manifest(
+        cls,
+        location: str | Path,
+        *,
+        parser: ManifestParser | None = None,
+        base_uri: str = "",
+        client: "Client | None" = None,
+        transform: Transform = identity,
+        **options: Any,
+    ) -> Self:
+        """The objects that a manifest lists, with labels (forebay_client.torch.sample_list has its forms).
+
+        `location`: its URI, or a path. `base_uri`: is put in front of each of its keys. `options`: of the class. Raises
+        ValueError with the line that can't be read, OSError or ClientError where the manifest can't be."""
+        return cls(
+            lambda found: manifest_samples(found, location, parser, base_uri),
+            client=client,
+            transform=transform,
+            **options,
+        )
+
+    @classmethod
+    def from_pack(
+        cls,
+        uri: str,
+        *,
+        prefix: str = "",
+        client: "Client | None" = None,
+        transform: Transform = identity,
+        **options: Any,
+    ) -> Self:
+        """The members of the pack with the index `uri` whose keys begin with `prefix`, read from its shards. `options`:
+        of the class. Raises ValueError for what is no URI, and the ClientError of reading the index."""
+        pack = PackedSamples(uri, client)
+        return cls(pack.samples(prefix), client=pack.client, transform=transform, pack=pack, **options)
+
+    @property
+    def client(self) -> "Client":
+        """What the objects are read with. Raises ClientConfigurationError where the environment has none."""
+        if self._client is None:
+            self._client = default_client()
+        return self._client
+
+    @property
+    def samples_read(self) -> SampleList:
+        """The objects; listed when they are wanted first."""
+        if not isinstance(self._samples, SampleList):
+            self._samples = self._samples(self.client)
+        return self._samples
+
+    @property
+    def keys(self) -> Sequence[str] | None:
+        """Of each sample, by index; with `buckets`, what plans are made of. None: they are no objects."""
+        return self.samples_read.keys if self._pack is None else None
+
+    @property
+    def buckets(self) -> Sequence[str]:
+        """Of each sample, or a single one."""
+        return self.samples_read.buckets
+
+    def _read(self, indices: Sequence[int]) -> list[SampleFile]:
+        """Samples in one round trip. Raises IndexError, and the ClientError of the first that can't be read."""
+        return read_samples(self._pack or self.client, self.samples_read, indices)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # For spawned workers: what lists may be a function that can't be pickled.
+        return {**self.__dict__, "_samples": self.samples_read}
