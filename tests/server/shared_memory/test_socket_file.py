@@ -3,7 +3,7 @@
 import os
 import socket
 import stat
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,8 +24,13 @@ def server(tmp_path: Path) -> ServerSettings:
 
 
 def test_the_file_has_the_mode_that_was_set(server: ServerSettings) -> None:
-    made = listen_on_socket(replace(server, socket_mode="0606"))
+    before = os.umask(0o026)
+    try:
+        made = listen_on_socket(replace(server, socket_mode="0606"))
+    finally:
+        after = os.umask(before)
     assert made is not None
+    assert after == 0o026, "of the process, as it was"
     with closing(made):
         assert stat.S_IMODE(Path(made.path).stat().st_mode) == 0o606
         with socket.socket(socket.AF_UNIX) as client:
@@ -52,6 +57,21 @@ def test_a_socket_that_is_served_is_not_replaced(server: ServerSettings) -> None
     assert made is not None
     with closing(made), pytest.raises(AddressUnavailable, match="another program uses it"):
         listen_on_socket(server)
+
+
+def test_a_socket_whose_queue_is_full_is_not_waited_for(server: ServerSettings) -> None:
+    """The program behind it may hang."""
+    with ExitStack() as stack:
+        served = stack.enter_context(socket.socket(socket.AF_UNIX))
+        served.bind(server.socket or "")
+        served.listen(0)
+        with suppress(BlockingIOError):
+            while True:
+                waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
+                waiting.setblocking(False)
+                waiting.connect(server.socket or "")
+        with pytest.raises(AddressUnavailable, match="temporarily unavailable"):
+            listen_on_socket(server)
 
 
 def test_what_a_killed_process_has_left_is_replaced(server: ServerSettings) -> None:

@@ -44,7 +44,6 @@ def listen_on_socket(server: ServerSettings) -> SocketFile | None:
     try:
         _refuse_if_served(path)
         _bind(listening, path, int(server.socket_mode, 8), server.socket_group)
-        listening.setblocking(False)
         return SocketFile(path, listening)
     except (OSError, KeyError) as error:
         listening.close()
@@ -87,7 +86,7 @@ def _bind(listening: socket.socket, path: str, mode: int, group: str | None) -> 
         raise
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: OSError | KeyError) -> str:
     if isinstance(error, KeyError):
         return "there is no such group: server.socket_group"
-    return getattr(error, "strerror", None) or str(error)
+    return str(error.strerror)
