@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from forebay_client.batch.batch_reads import BatchReads, BatchWays
+from forebay_client.batch.batch_reads import BatchReads, BatchTransports
 from forebay_client.client_settings import ClientSettings, resolve_settings
 from forebay_client.client_stats import ClientCounts, ClientStats
 from forebay_client.client_transports import client_transports
@@ -162,7 +162,7 @@ class Client(ResourceCalls):
         def read(key: BatchKey) -> memoryview:
             return read_entry(self._send, bucket, key)
 
-        ways = BatchWays(self._send, read, lambda: self.executor, self._settings.connections, self._local)
+        ways = BatchTransports(self._send, read, lambda: self.executor, self._settings.connections, self._local)
         return self._batches.items(ways, checked_bucket(bucket), checked_keys(keys), ordered=ordered)
 
     def head(self, bucket: str, key: str) -> ObjectInfo:

@@ -58,9 +58,9 @@ class _Sent(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class BatchWays:
-    """How a client reads: `send` a request, `read` one key by GETs, in threads of `executor()`, `width` at once, and
-    `local`, where there may be a read channel."""
+class BatchTransports:
+    """The ways in which a client reads: `send` sends a request, `read` reads one key by GETs, in threads of
+    `executor()`, `width` at once, and `local` may have a read channel."""
 
     send: SendRequest
     read: ReadKey
@@ -78,7 +78,7 @@ class BatchReads:
         """Whether the server has shown that it knows no batches."""
 
     def items(
-        self, ways: BatchWays, bucket: str, keys: Iterable[str | BatchKey], *, ordered: bool
+        self, ways: BatchTransports, bucket: str, keys: Iterable[str | BatchKey], *, ordered: bool
     ) -> Iterator[BatchItem]:
         """The outcomes of the reads, in the order of the keys or as they come. Drops what was begun when it is closed.
         Raises ValueError and TypeError for a key that can't be read by anybody."""
@@ -105,7 +105,7 @@ class BatchReads:
                 _discard(sent)
 
     def _sent(
-        self, ways: BatchWays, bucket: str, keys: NumberedKeys, local: LocalBatches | None, *, ordered: bool
+        self, ways: BatchTransports, bucket: str, keys: NumberedKeys, local: LocalBatches | None, *, ordered: bool
     ) -> "LocalBatch | _Sent | None":
         """The request of a group's keys under way; None: they are read by GETs."""
         if len(keys) < _LEAST:
@@ -119,7 +119,7 @@ class BatchReads:
         request = ObjectRequest("POST", bucket, BATCH_KEY, headers=headers, content=document, is_streamed=True)
         return _Sent(ways.executor().submit(self._answer, ways, request, count), os.getpid())
 
-    def _answer(self, ways: BatchWays, request: ObjectRequest, count: int) -> ObjectResponse | ClientError | None:
+    def _answer(self, ways: BatchTransports, request: ObjectRequest, count: int) -> ObjectResponse | ClientError | None:
         """The response, its body to be read; why there is none; None: it is no TAR."""
         try:
             response = ways.send(request)
@@ -140,7 +140,7 @@ class BatchReads:
         return None
 
     def _items_of(
-        self, ways: BatchWays, bucket: str, group: KeyGroup, sent: "LocalBatch | _Sent | None", *, ordered: bool
+        self, ways: BatchTransports, bucket: str, group: KeyGroup, sent: "LocalBatch | _Sent | None", *, ordered: bool
     ) -> Iterator[BatchItem]:
         left, apart = dict(enumerate(group.keys)), group.apart
         if isinstance(sent, LocalBatch):
@@ -164,7 +164,7 @@ class BatchReads:
 
     def _items_in(
         self,
-        ways: BatchWays,
+        ways: BatchTransports,
         bucket: str,
         left: dict[int, NumberedKey],
         tar: TarStream,

@@ -84,7 +84,7 @@ def report_job(screen: Screen, job: JsonObject) -> None:
         _report_failure(screen, job)
         screen.write_line(f"{format_count(job['kept'] or 0)} of {_listed(job)} are cached whole: {_tiers(job)}.")
         if job["fits"] is False:
-            screen.write_line(f"{misfit(job)}.")
+            screen.write_line(f"{capacity_sentence(job)}.")
     elif job["state"] == "done":
         screen.write_line(f"Warmed {_amount(job)}{_speed(job)}.", "green")
         if job["left_out"]:
@@ -121,7 +121,7 @@ def _report_pack(screen: Screen, job: JsonObject) -> None:
 
 def _report_failure(screen: Screen, job: JsonObject) -> None:
     if job["if_fits"] and job["fits"] is False:
-        screen.write_error(f"{misfit(job)}: nothing was fetched.")
+        screen.write_error(f"{capacity_sentence(job)}: nothing was fetched.")
     elif job["reason"]:
         screen.write_error(f"Job {job['id']} failed: {escape_unprintable(job['reason'])}.")
     if job["failed"]:
@@ -146,8 +146,8 @@ def _report_kept(screen: Screen, job: JsonObject) -> None:
     )
 
 
-def misfit(job: JsonObject) -> str:
-    """What a job has, and what the cache keeps: the beginning of a sentence."""
+def capacity_sentence(job: JsonObject) -> str:
+    """Returns the beginning of a sentence that compares the size of a job with that of the cache."""
     return f"{job_target(job)} has {_listed(job)}, and the cache keeps {format_size(job['capacity'])}"
 
 

@@ -5,7 +5,7 @@ from typing import Final
 from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
 from forebay_client.cli.command_context import CommandContext
 from forebay_client.cli.human_format import escape_unprintable, format_plural
-from forebay_client.cli.job_report import exit_code, misfit, report_job, write_report
+from forebay_client.cli.job_report import capacity_sentence, exit_code, report_job, write_report
 from forebay_client.cli.text_tables import jobs_table
 from forebay_client.cli.warm_command import follow_job
 
@@ -68,4 +68,4 @@ def _show(context: CommandContext, job: JsonObject) -> None:
     if job["resumed"]:
         context.screen.write_line(f"It has gone on after {format_plural(job['resumed'], 'restart')}.")
     if job["fits"] is False:
-        context.screen.write_line(f"{misfit(job)}.")
+        context.screen.write_line(f"{capacity_sentence(job)}.")

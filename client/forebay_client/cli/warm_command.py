@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from forebay_client.cli.admin_client import AdminClient, AdminRefused, AdminUnreachable, JsonObject, api_path
 from forebay_client.cli.command_context import CommandContext
 from forebay_client.cli.deferred_interrupts import defer_interrupts
-from forebay_client.cli.job_report import ENDED, check_report, exit_code, misfit, report_job, write_report
+from forebay_client.cli.job_report import ENDED, capacity_sentence, check_report, exit_code, report_job, write_report
 from forebay_client.cli.key_files import KeyFile, read_pieces
 from forebay_client.cli.progress_display import BarDisplay, LineDisplay, NoDisplay, ProgressDisplay
 from forebay_client.cli.s3_location import SCHEMES, Location
@@ -139,6 +139,6 @@ def follow_job(admin: AdminClient, context: CommandContext, job: JsonObject, *, 
             lost_at = None
             if job["fits"] is False and not job["if_fits"] and not is_warned:
                 is_warned = True
-                progress.warn(f"{misfit(job)}: not all of it will stay.")
+                progress.warn(f"{capacity_sentence(job)}: not all of it will stay.")
             progress.show(job, context.monotonic())
     return job

@@ -43,11 +43,11 @@ from forebay.protocol.channel_frames import (
     read_pieces,
 )
 from forebay_client.shared_memory.channel_input import TIMED_OUT, ChannelBroken, ChannelInput
-from forebay_client.shared_memory.mapped_memory import MappedMemory, Unmappable
+from forebay_client.shared_memory.mapped_memory import MappedMemory, MappingError
 from forebay_client.shared_memory.received_files import NotReadable, close_files, read_files
 from forebay_client.shared_memory.received_head import ReceivedHead
 
-_FAILURES: Final = (OSError, ValueError, MemoryError, OverflowError, Unmappable, ChannelBroken, KeyboardInterrupt)
+_FAILURES: Final = (OSError, ValueError, MemoryError, OverflowError, MappingError, ChannelBroken, KeyboardInterrupt)
 """What ends a channel while an answer is received: a length that nobody could send is none, either."""
 
 
@@ -331,6 +331,6 @@ class ClientChannel:
 def _reason(error: BaseException) -> str:
     if isinstance(error, BlockingIOError | TimeoutError):
         return TIMED_OUT
-    if isinstance(error, Unmappable):
+    if isinstance(error, MappingError):
         return "unmappable"
     return "broken" if isinstance(error, OSError) else "garbage"

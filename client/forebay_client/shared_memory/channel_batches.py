@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from forebay_client.shared_memory.channel import BatchFrame, ClientChannel, ReadDeclined
 from forebay_client.shared_memory.channel_input import ChannelBroken
-from forebay_client.shared_memory.channel_pool import ChannelPool, NoChannel
+from forebay_client.shared_memory.channel_pool import ChannelPool, ChannelUnavailable
 from forebay_client.transport.object_request import TransportFallback
 
 _RECONNECTS = "ended"
@@ -106,7 +106,7 @@ class ChannelBatches:
         if self._channel is None:
             try:
                 self._channel = self._pool.lease()
-            except NoChannel as error:
+            except ChannelUnavailable as error:
                 raise TransportFallback(str(error)) from error
         return self._channel
 

@@ -81,7 +81,7 @@ class ChannelInput:
             have += count
 
     def receive_file(self) -> MappedMemory:
-        """The memory file that came next. Raises Unmappable."""
+        """The memory file that came next. Raises MappingError."""
         fd = self.receive_descriptor()
         try:
             mapped = MappedMemory.of_file(fd)

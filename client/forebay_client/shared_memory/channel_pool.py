@@ -31,8 +31,8 @@ _SPARED: Final = 10
 """Times as long as an attempt took that had no answer, none is made."""
 
 
-class NoChannel(Exception):
-    """There is no channel now. The argument is the reason, in a word."""
+class ChannelUnavailable(Exception):
+    """No channel can be had now. The argument is the reason, in a word."""
 
 
 class ChannelPool:
@@ -66,7 +66,7 @@ class ChannelPool:
         self._closed = threading.Event()
 
     def lease(self) -> ClientChannel:
-        """A channel for one read, to be released. Raises NoChannel."""
+        """A channel for one read, to be released. Raises ChannelUnavailable."""
         try:
             channel = self._idle.pop()
         except IndexError:
@@ -140,10 +140,10 @@ class ChannelPool:
     def _opened(self) -> ClientChannel:
         with self._lock:
             if self._clock() < self._not_before:
-                raise NoChannel(self._why)
+                raise ChannelUnavailable(self._why)
             # One that an exception of a signal's handler kept from being released is gone when nobody refers to it.
             if len(self._all) + self._opening >= self._limit:
-                raise NoChannel("busy")
+                raise ChannelUnavailable("busy")
             self._opening += 1
         began = self._clock()
         try:
@@ -155,7 +155,7 @@ class ChannelPool:
                 self._pause = min(MAX_PAUSE, 2 * self._pause or FIRST_PAUSE)
                 now = self._clock()
                 self._not_before, self._why = now + max(self._pause, _SPARED * (now - began)), str(error)
-            raise NoChannel(str(error)) from error
+            raise ChannelUnavailable(str(error)) from error
         finally:
             with self._lock:
                 self._opening -= 1

@@ -30,8 +30,8 @@ HUGE: Final = 2 << 20
 """Bytes of a huge page: what is mapped at a multiple of it, as in the file, is looked up once."""
 
 
-class Unmappable(Exception):
-    """A file that is not to be mapped: it can change its size, or there is no memory."""
+class MappingError(Exception):
+    """A file can't be mapped: it may change its size, or there is no memory."""
 
 
 class MappedMemory:
@@ -41,12 +41,12 @@ class MappedMemory:
 
     def __init__(self, size: int, shift: int = 0) -> None:
         """Address space for `size` bytes, with nothing in it; `shift`: of the address beyond a multiple of HUGE.
-        Raises Unmappable."""
+        Raises MappingError."""
         self.size = size
         length = _pages(size) + HUGE + shift
         start = _libc().mmap(None, length, mmap.PROT_READ, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE, -1, 0)
         if start == _MAP_FAILED:
-            raise Unmappable("no address space")
+            raise MappingError("no address space")
         self.address = -(-start // HUGE) * HUGE + shift
         self._pages = _mapping_type(_pages(size)).from_address(self.address)
         self._pages.start, self._pages.length = start, length
@@ -54,24 +54,24 @@ class MappedMemory:
 
     @classmethod
     def of_file(cls, fd: int) -> Self:
-        """All of a memory file, whose descriptor may be closed. Raises Unmappable."""
+        """All of a memory file, whose descriptor may be closed. Raises MappingError."""
         size = sealed_size(fd)
         mapped = cls(size)
         if _libc().mmap(mapped.address, size, mmap.PROT_READ, mmap.MAP_SHARED | _MAP_FIXED, fd, 0) == _MAP_FAILED:
-            raise Unmappable("can't be mapped")
+            raise MappingError("can't be mapped")
         return mapped
 
     @classmethod
     def of_pieces(cls, pieces: list[tuple["MappedMemory", int, int]]) -> Self:
         """Pieces of mapped files, one after the other: each with its position and its length, multiples of the page but
-        for the last length. Raises Unmappable."""
+        for the last length. Raises MappingError."""
         mapped = cls(sum(length for _, _, length in pieces), pieces[0][1] % HUGE)
         at = mapped.address
         for memory, position, length in pieces:
             # Of a shared mapping, a length of 0 means: another mapping of the same pages (mremap(2), NOTES).
             new = _libc().mremap(memory.address + position, 0, _pages(length), _MREMAP_MAYMOVE | _MREMAP_FIXED, at)
             if new == _MAP_FAILED:
-                raise Unmappable("can't be mapped")
+                raise MappingError("can't be mapped")
             at += length
         return mapped
 
@@ -110,14 +110,14 @@ class _Slot:
 
 
 def sealed_size(fd: int) -> int:
-    """Bytes of a memory file whose size is fixed. Raises Unmappable for any other file."""
+    """Bytes of a memory file whose size is fixed. Raises MappingError for any other file."""
     try:
         seals = fcntl.fcntl(fd, _GET_SEALS)
         size = os.fstat(fd).st_size
     except OSError as error:
-        raise Unmappable(f"no memory file: {error.strerror}") from error
+        raise MappingError(f"no memory file: {error.strerror}") from error
     if seals & _FIXED_SIZE != _FIXED_SIZE:
-        raise Unmappable("a memory file that can change its size")
+        raise MappingError("a memory file that can change its size")
     return size
 
 

@@ -26,7 +26,7 @@ from forebay_client.client_settings import ClientSettings
 from forebay_client.shared_memory.channel import ClientChannel, ReadDeclined
 from forebay_client.shared_memory.channel_batches import ChannelBatches
 from forebay_client.shared_memory.channel_input import ChannelBroken
-from forebay_client.shared_memory.channel_pool import ChannelPool, NoChannel
+from forebay_client.shared_memory.channel_pool import ChannelPool, ChannelUnavailable
 from forebay_client.shared_memory.read_signing import ReadSigner
 from forebay_client.shared_memory.socket_hint import FoundSocket, UnusableSocket, open_socket
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, TransportFallback
@@ -71,7 +71,7 @@ class SocketTransport:
         while True:
             try:
                 channel = self._pool.lease()
-            except NoChannel as error:
+            except ChannelUnavailable as error:
                 raise TransportFallback(str(error)) from error
             try:
                 fields, body = channel.read(head, request.buffer)

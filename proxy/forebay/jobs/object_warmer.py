@@ -142,7 +142,7 @@ class ObjectWarmer:
                     number, (name, start, stop) = item
                     await self.warm_here(name, group, partial(report, number), start, stop)
                     count_ended(number + 1)
-                await self.keep_up()
+                await self.flush_if_behind()
         finally:
             run.close()
 
@@ -190,7 +190,7 @@ class ObjectWarmer:
                 self._source.observe(BytesWarmed(size, decision.rule))
             report(WarmUpProgress("whole", size, 0 if joined else size))
             self.direct.count_stored(size)
-            await self.keep_up()
+            await self.flush_if_behind()
             return
         report(WarmUpProgress("size", size))
         wanted = Span(start, size if stop is None else stop).clip(Span(0, size))
@@ -212,7 +212,7 @@ class ObjectWarmer:
             resolution.release_flights()
         await self._source.tiers.flush()
 
-    async def keep_up(self) -> None:
+    async def flush_if_behind(self) -> None:
         """Waits until the tiers have stored small objects, if they are far behind."""
         if self.direct.take_flush():
             await self._source.tiers.flush()

@@ -51,8 +51,8 @@ Complete: TypeAlias = Callable[[int, CompletedEntry], bool]
 """Takes the number and the outcome of an entry. Returns whether the job is to be saved now."""
 
 
-class NothingComes(ForebayError):
-    """An object could not be had for OUTAGE_PATIENCE."""
+class FetchOutage(ForebayError):
+    """An object could not be fetched for OUTAGE_PATIENCE."""
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ class WarmUpFetch:
         self._entries = self._remaining()
 
     async def run(self) -> None:
-        """Fetches until there is no entry left; as often at once as objects may be. Raises NothingComes."""
+        """Fetches until there is no entry left; as often at once as objects may be. Raises FetchOutage."""
         if self._warmer.workers == 1 or self._rate is not None:
             await self._fetch_all(self._entries)
             return
@@ -132,7 +132,7 @@ class WarmUpFetch:
                 wanted = await run.next()
                 if wanted is not None:
                     await self._fetch(wanted)
-                await self._warmer.keep_up()
+                await self._warmer.flush_if_behind()
                 if self._is_save_due:
                     self._is_save_due = False
                     await self._save()
@@ -239,7 +239,7 @@ class WarmUpFetch:
                 break
             job.waiting_for = problem
             if timers.time() - began >= OUTAGE_PATIENCE:
-                raise NothingComes
+                raise FetchOutage
             self._start_over(wanted)
             await pause(timers, longest)
             longest = min(2 * longest, LONGEST_PAUSE)

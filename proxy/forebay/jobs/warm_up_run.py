@@ -22,7 +22,7 @@ from forebay.jobs.job_progress import CompletedEntry, WarmUpFailure
 from forebay.jobs.job_store import JobRecord
 from forebay.jobs.object_warmer import ObjectWarmer
 from forebay.jobs.packing.pack_services import PackServices
-from forebay.jobs.warm_up_fetch import OUTAGE_PATIENCE, NothingComes, WarmUpFetch
+from forebay.jobs.warm_up_fetch import OUTAGE_PATIENCE, FetchOutage, WarmUpFetch
 from forebay.jobs.warm_up_job import WarmUpJob
 
 SAVE_INTERVAL: Final = 5.0
@@ -99,7 +99,7 @@ class WarmUpRun:
             job.note_speed(services.timers.time())
             try:
                 await self._fetch()
-            except* NothingComes:
+            except* FetchOutage:
                 job.reason = f"it has waited for {OUTAGE_PATIENCE / 60:.0f} minutes: {job.waiting_for}"
             await services.residency.settle()
         await self._count_kept()

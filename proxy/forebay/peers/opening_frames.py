@@ -220,8 +220,8 @@ class OpeningConnection(asyncio.Protocol):
             return
         try:
             self.frame_received(received, start, stop)
-        except PeerUnavailable as misfit:
-            _log.error("%s", misfit)
+        except PeerUnavailable as unreadable:
+            _log.error("%s", unreadable)
             self.abort()
 
     def frame_received(self, received: bytes, start: int, stop: int) -> None:

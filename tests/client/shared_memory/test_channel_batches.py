@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from forebay_client.batch.batch_reads import BatchReads, BatchWays
+from forebay_client.batch.batch_reads import BatchReads, BatchTransports
 from forebay_client.client_stats import ClientStats
 from forebay_client.shared_memory.channel import BatchFrame
 from forebay_client.shared_memory.channel_batches import ChannelBatches
@@ -87,7 +87,7 @@ def test_a_channel_with_an_answer_to_come_is_closed() -> None:
 
 def test_an_interrupted_call_closes_the_channel_of_its_first_batch() -> None:
     pool, reads = FakePool(interrupt), BatchReads(ClientStats())
-    ways = BatchWays(_nothing, _nothing, _nothing, 1, pool)  # type: ignore[arg-type] # fakes
+    ways = BatchTransports(_nothing, _nothing, _nothing, 1, pool)  # type: ignore[arg-type] # fakes
     with pytest.raises(Interruption):
         list(reads.items(ways, "bucket", ["a", "b"], ordered=True))
     assert (pool.released, pool.dropped) == ([], [pool.channel])

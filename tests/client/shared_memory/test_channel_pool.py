@@ -3,7 +3,13 @@
 import pytest
 
 from forebay_client.shared_memory.channel_input import TIMED_OUT, ChannelBroken
-from forebay_client.shared_memory.channel_pool import FIRST_PAUSE, IDLE_SECONDS, MAX_PAUSE, ChannelPool, NoChannel
+from forebay_client.shared_memory.channel_pool import (
+    FIRST_PAUSE,
+    IDLE_SECONDS,
+    MAX_PAUSE,
+    ChannelPool,
+    ChannelUnavailable,
+)
 
 
 class FakeChannel:
@@ -55,7 +61,7 @@ def test_the_channel_used_last_is_used_next() -> None:
 def test_no_more_channels_than_the_limit() -> None:
     fixture = Fixture(limit=1)
     channel = fixture.pool.lease()
-    with pytest.raises(NoChannel, match="busy"):
+    with pytest.raises(ChannelUnavailable, match="busy"):
         fixture.pool.lease()
     fixture.pool.drop(channel)
     fixture.pool.lease()
@@ -74,10 +80,10 @@ def test_a_channel_that_nobody_released_is_not_counted_for_ever() -> None:
 def test_after_a_failure_nothing_is_tried_for_a_while() -> None:
     fixture = Fixture()
     fixture.failure = "unreachable"
-    with pytest.raises(NoChannel, match="unreachable"):
+    with pytest.raises(ChannelUnavailable, match="unreachable"):
         fixture.pool.lease()
     fixture.failure = None
-    with pytest.raises(NoChannel, match="unreachable"):
+    with pytest.raises(ChannelUnavailable, match="unreachable"):
         fixture.pool.lease()
     fixture.now += FIRST_PAUSE
     fixture.pool.lease()
@@ -88,10 +94,10 @@ def test_after_a_long_outage_the_socket_is_found_within_a_second() -> None:
     fixture = Fixture()
     fixture.failure = "unreachable"
     for _ in range(10):  # an hour
-        with pytest.raises(NoChannel):
+        with pytest.raises(ChannelUnavailable):
             fixture.pool.lease()
         fixture.now += 360
-    with pytest.raises(NoChannel):
+    with pytest.raises(ChannelUnavailable):
         fixture.pool.lease()
     fixture.failure = None
     fixture.now += MAX_PAUSE
@@ -103,11 +109,11 @@ def test_an_attempt_that_took_long_is_made_less_often() -> None:
     fixture = Fixture()
     fixture.failure, fixture.attempt_takes = TIMED_OUT, 2.0
     for _ in range(2):
-        with pytest.raises(NoChannel, match=TIMED_OUT):
+        with pytest.raises(ChannelUnavailable, match=TIMED_OUT):
             fixture.pool.lease()
     assert fixture.attempts == 1
     fixture.now += 20.0
-    with pytest.raises(NoChannel, match=TIMED_OUT):
+    with pytest.raises(ChannelUnavailable, match=TIMED_OUT):
         fixture.pool.lease()
     assert fixture.attempts == 2
     fixture.pool.close()
@@ -123,7 +129,7 @@ def test_a_channel_that_timed_out_speaks_for_the_idle_ones() -> None:
     assert fixture.opened[1].is_closed
     fixture.failure, fixture.attempt_takes = TIMED_OUT, 2.0
     for _ in range(2):
-        with pytest.raises(NoChannel, match=TIMED_OUT):
+        with pytest.raises(ChannelUnavailable, match=TIMED_OUT):
             fixture.pool.lease()
     assert fixture.attempts == 3
     fixture.pool.close()
@@ -181,6 +187,6 @@ def test_the_child_of_a_fork_begins_without_channels() -> None:
     assert own is not parents
     fixture.pool.drop(parents)  # it counted in the parent alone
     fixture.pool.lease()
-    with pytest.raises(NoChannel, match="busy"):
+    with pytest.raises(ChannelUnavailable, match="busy"):
         fixture.pool.lease()
     fixture.pool.close()

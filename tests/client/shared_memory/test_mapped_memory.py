@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from forebay.server.shared_memory.sealed_memory import SealedMemory
-from forebay_client.shared_memory.mapped_memory import MappedMemory, Unmappable
+from forebay_client.shared_memory.mapped_memory import MappedMemory, MappingError
 
 PAGE = mmap.PAGESIZE
 SIZE = 64 * PAGE
@@ -42,7 +42,7 @@ def test_a_view_shows_the_bytes_and_cannot_change_them(memory: SealedMemory) -> 
 
 
 def test_memory_without_address_space_is_not_mapped() -> None:
-    with pytest.raises(Unmappable):
+    with pytest.raises(MappingError):
         MappedMemory(1 << 60)
 
 
@@ -96,11 +96,11 @@ def test_pieces_of_files_are_one_view(memory: SealedMemory) -> None:
 def test_a_file_that_can_shrink_is_not_mapped() -> None:
     fd = os.memfd_create("unsealed", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, SIZE)
-    with pytest.raises(Unmappable, match="change its size"):
+    with pytest.raises(MappingError, match="change its size"):
         MappedMemory.of_file(fd)
     os.close(fd)
 
 
 def test_a_file_on_disk_is_not_mapped() -> None:
-    with Path(__file__).open("rb") as file, pytest.raises(Unmappable):
+    with Path(__file__).open("rb") as file, pytest.raises(MappingError):
         MappedMemory.of_file(file.fileno())

@@ -61,7 +61,7 @@ async def test_reads_are_compared_seldom_once_nothing_matched(tmp_path: Path) ->
     candidates = RecordingCandidates("bucket", catalogue, lambda _: True)
     assert candidates.compare(NEW) is None
     assert best(candidates, 0) is None, "not looked at"
-    candidates.attend()
+    candidates.compare_next()
     assert best(candidates, 0) is not None
     candidates.begin_epoch()
     for _ in range(SELDOM):

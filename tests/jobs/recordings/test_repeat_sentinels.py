@@ -10,19 +10,19 @@ from harness.loader_orders import hashes_of, sample_keys, shuffled
 def test_a_second_epoch_is_noticed_soon(count: int) -> None:
     sentinels = RepeatSentinels()
     hashes = hashes_of(shuffled(sample_keys(count), 1))
-    assert all(sentinels.pass_by(hashes[start : start + 700]) for start in range(0, count, 700))
+    assert all(sentinels.add_unrepeated(hashes[start : start + 700]) for start in range(0, count, 700))
     again = hashes_of(shuffled(sample_keys(count), 2))
     late = max(1 if count <= EARLY else 200, count // 100)
-    assert not sentinels.pass_by(again[:late])
+    assert not sentinels.add_unrepeated(again[:late])
 
 
 def test_a_read_that_is_repeated_in_a_batch_is_noticed() -> None:
     hashes = hashes_of(sample_keys(50))
-    assert not RepeatSentinels().pass_by(hashes + hashes[7:8])
+    assert not RepeatSentinels().add_unrepeated(hashes + hashes[7:8])
 
 
 def test_sentinels_of_a_large_epoch_are_few() -> None:
     sentinels, hashes = RepeatSentinels(), hashes_of(sample_keys(150_000))
-    assert sentinels.pass_by(hashes[:50_000])
-    assert sentinels.pass_by(hashes[50_000:])
+    assert sentinels.add_unrepeated(hashes[:50_000])
+    assert sentinels.add_unrepeated(hashes[50_000:])
     assert MAX_SENTINELS // 4 < len(sentinels) <= MAX_SENTINELS

@@ -26,7 +26,7 @@ class OrderOf:
             self.pooled.enter(block(number), self.share, number, COST)
         for number in range(200, 200 + passing):
             self.blocks[block(number)] = memoryview(b"")
-            self.pooled.let_pass(block(number), COST)
+            self.pooled.mark_transient(block(number), COST)
         self.order = EvictionOrder(self.blocks, KeptHeads(), self.pooled)
         self.used = len(self.blocks) * COST
 

@@ -94,10 +94,10 @@ def test_the_sums_are_those_of_the_heads(steps: list[tuple[str, str, int]]) -> N
             assert heads.drop(name) == costs.pop(name)
             transient.discard(name)
         elif step == "pass":
-            heads.let_pass(name)
+            heads.mark_transient(name)
             transient.add(name)
         elif step == "stay":
-            heads.stay(name)
+            heads.clear_transient(name)
             transient.discard(name)
         elif step == "count":
             heads.count(name, size)

@@ -73,8 +73,8 @@ async def test_a_completion_heard_while_the_journal_is_read_has_its_parts(tmp_pa
         assert NAME not in write_back.pending
         named = write_back.record_origins.named("ckpt")
         scan = JournalScan([PendingRecord(upload[0], {**upload[1].document(), **named}, b"")])
-        run_to_completion(write_back.loader.load(scan, exchange.take_heard))
-        exchange.end_hearing()
+        run_to_completion(write_back.loader.load(scan, exchange.take_received))
+        exchange.end_buffering()
         version = write_back.pending.current(NAME)
         assert version is not None
         assert version.parts == (BodyPart(len(CONTENT), CONTENT, None),)
@@ -100,7 +100,7 @@ async def test_what_is_heard_while_the_journal_is_shown_comes_behind_it(tmp_path
             PendingRecord(RecordId("e" * 32, number), {**other.document(), **named}, b"") for number in range(99)
         ]
         records += [PendingRecord(record, {**entry.document(), **named}, payload) for record, entry, payload in found]
-        work = write_back.loader.load(JournalScan(records), exchange.take_heard)
+        work = write_back.loader.load(JournalScan(records), exchange.take_received)
         while not write_back.uploads.by_id:
             next(work)
         assert "upload" not in write_back.uploads.by_id
@@ -110,7 +110,7 @@ async def test_what_is_heard_while_the_journal_is_shown_comes_behind_it(tmp_path
         )
         assert NAME not in write_back.pending
         run_to_completion(work)
-        exchange.end_hearing()
+        exchange.end_buffering()
         await rig.settled()
         assert at_origin(origin, NAME.key) == CONTENT
 
@@ -193,7 +193,7 @@ async def test_all_workers_hear_of_what_cannot_be_settled(tmp_path: Path) -> Non
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
         shown, proofs = rig.write_back.shown, rig.write_back.proofs
         exchange = RecordExchange(Peers({1: cast("Peer", _Peer())}), shown, proofs, rig.write_back.room)
-        exchange.tell_unsettled(RecordId("a" * 32, 7), "EROFS")
+        exchange.announce_unsettled(RecordId("a" * 32, 7), "EROFS")
     assert told == [{"kind": "unsettled", "log": "a" * 32, "number": 7, "reason": "EROFS"}]
 
 
@@ -225,7 +225,7 @@ async def test_a_worker_that_begins_hears_what_waits_would_be_in_vain(tmp_path: 
         rig.write_back.exchange.receive_unsettled({**unsettled, "reason": "EROFS"})
         rig.write_back.exchange.receive_stopped({**stopped, "reason": "403"})
         peers = Peers({1: cast("Peer", _Peer())})
-        RecordExchange(peers, shown, rig.write_back.proofs, rig.write_back.room).tell_again()
+        RecordExchange(peers, shown, rig.write_back.proofs, rig.write_back.room).repeat_announcements()
         assert told == [
             {"kind": "unsettled", **unsettled, "reason": "EROFS"},
             {"kind": "stopped", **stopped, "reason": "403"},

@@ -37,25 +37,25 @@ class RecordingCandidates:
         """Of the catalogue, when the candidates were chosen."""
         self._attentive = ATTENTIVE_READS
         self._compared = 0
-        """Reads since `attend`, while no recording was followed."""
+        """Reads since `compare_next`, while no recording was followed."""
         self._parted: Counter[str] = Counter()
         """How often the reader has parted from a recording in this epoch, by the id."""
 
-    def attend(self) -> None:
-        """Has the next reads compared, all of them."""
+    def compare_next(self) -> None:
+        """Compares all of the next reads."""
         self._compared = 0
 
     def begin_epoch(self) -> None:
         """Every recording may be tried again."""
         self._parted.clear()
         self.forget_positions()
-        self.attend()
+        self.compare_next()
 
     def part(self, recording: Recording) -> None:
         """The reader has parted from a recording."""
         self._parted[recording.id] += 1
         self.forget_positions()
-        self.attend()
+        self.compare_next()
 
     def exclude(self, recording: Recording) -> None:
         """The reader is at the end of a recording, whose last reads must not be recognised as such."""

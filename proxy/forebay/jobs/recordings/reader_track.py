@@ -56,16 +56,16 @@ class FollowListener(Protocol):
     def followed(
         self, reader: ReaderKey, recording: Recording, start: Callable[[], PlanStart], *, missed: bool
     ) -> None:
-        """The reader goes along `recording`. `start` returns where it is, as long as it does. `missed`: whether
-        something that it has read just now was not cached."""
+        """The reader follows `recording`. `start` returns its position, as long as it does. `missed`: whether one of
+        its latest reads was not cached."""
         ...
 
     def advanced(self, reader: ReaderKey, *, missed: bool) -> None:
-        """The reader has read more of the recording that it goes along."""
+        """The reader has read more of the recording that it follows."""
         ...
 
     def ended(self, reader: ReaderKey, *, parted: bool) -> None:
-        """The reader has parted from the recording, or is at its end."""
+        """The reader has left the recording, or is at its end."""
         ...
 
 
@@ -132,10 +132,10 @@ class ReaderTrack:
             self.end()
             self._begin_run()
         if now - self.latest_read > ATTENTIVE_AFTER:
-            self._candidates.attend()
+            self._candidates.compare_next()
         self.latest_read, self._records, self._missed = now, records, missed
         if follows != self._follows:
-            self.cease()
+            self.stop_following()
             self._follows = follows
         start = 0
         while start < len(reads):
@@ -169,7 +169,7 @@ class ReaderTrack:
     def end(self) -> None:
         """Ends the recording that is being made, and following."""
         self.cut()
-        self.cease()
+        self.stop_following()
         self._recorder, self._prefix, self._repeats = EpochRecorder(self.latest_read), None, False
 
     def save(self) -> None:
@@ -181,23 +181,23 @@ class ReaderTrack:
             self._catalogue.save_tail(self._recording, tail)
 
     def cut(self) -> None:
-        """Ends the recording that is being made; what is read from now on is another one."""
+        """Ends the recording under way; later reads begin another one."""
         self._store(self._recorder.end())
 
-    def cease(self) -> None:
+    def stop_following(self) -> None:
         """Follows no recording any more, until one is recognised anew."""
         if self._followed is not None:
             recording, _ = self._followed
             self._followed = None
             if self._repeats:
-                self._cease_to_repeat(recording, self._certain)
+                self._stop_repeating(recording, self._certain)
             if self._follows:
                 self._listener.ended(self.key, parted=True)
 
     def leave(self, recording: Recording) -> None:
-        """Does the same with a recording that is about to be removed. The epoch keeps what it has read of it."""
+        """Does the same for a recording that is about to be removed. The epoch keeps its reads of it."""
         if self.follows is recording:
-            self.cease()
+            self.stop_following()
         if self._records and self._prefix is not None and self._prefix[0] is recording:
             self._recording = self._recording or self._begin_recording()
 
@@ -218,9 +218,9 @@ class ReaderTrack:
             return
         self._doubtful.append((reads, hashes))
         if self._followed is not None and sum(len(each) for each, _ in self._doubtful) > MAX_DOUBTFUL:
-            self._cease_to_repeat(self._followed[0], self._certain)
+            self._stop_repeating(self._followed[0], self._certain)
 
-    def _cease_to_repeat(self, recording: Recording, position: int) -> None:
+    def _stop_repeating(self, recording: Recording, position: int) -> None:
         """Records from now on what is read behind the first `position` reads of `recording`."""
         position = min(position, recording.index.count)
         self._repeats = False
@@ -314,7 +314,7 @@ class ReaderTrack:
         """Moves the reader's position. Returns whether it goes along still."""
         if not reader.observe(hashes):
             self._candidates.part(recording)
-            self.cease()
+            self.stop_following()
             return False
         if reader.is_at_end:
             self._reach_end(recording, reader)
@@ -327,7 +327,7 @@ class ReaderTrack:
         if self._repeats:
             self._whole = recording
             self._doubtful.clear()
-            self._cease_to_repeat(recording, recording.index.count)
+            self._stop_repeating(recording, recording.index.count)
         self._candidates.exclude(recording)
         self._followed = None
         if self._follows:

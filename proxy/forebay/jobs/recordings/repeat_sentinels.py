@@ -29,8 +29,8 @@ class RepeatSentinels:
     def __len__(self) -> int:
         return len(self._seen)
 
-    def pass_by(self, hashes: ReadHashes) -> bool:
-        """Adds reads. Returns whether no sentinel among them is repeated; once one was, nothing may be added."""
+    def add_unrepeated(self, hashes: ReadHashes) -> bool:
+        """Adds reads. Returns False if a sentinel among them is repeated; nothing may be added after that."""
         others = hashes[self._early :] if self._early else hashes
         found = [others[number] for number in numbers_below(others, self._threshold)]
         found += hashes[: self._early]

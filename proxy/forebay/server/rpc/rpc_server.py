@@ -178,8 +178,8 @@ class RpcServer:
                 response = await self.service.call(kind, request, writes)
             else:
                 response = _NOT_STARTED
-        except PeerUnavailable as misfit:
-            _log.error("%s was not understood: %s", kind, misfit)
+        except PeerUnavailable as unreadable:
+            _log.error("%s was not understood: %s", kind, unreadable)
             channel.close()
             return
         except ForebayError as failure:

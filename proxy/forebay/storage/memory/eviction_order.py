@@ -1,6 +1,6 @@
 """The eviction order of a memory tier's blocks: which goes next, and whether a stable share may still grow.
 
-    passing blocks ──> the shares' top bands, or plain blocks, as policy.pools decides ──> LRU order
+    transient blocks ──> the shares' top bands, or plain blocks, as policy.pools decides ──> LRU order
 
 Decides only: the tier passes its capacity and its used bytes, and drops the block that is returned.
 """

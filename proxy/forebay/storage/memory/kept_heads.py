@@ -1,15 +1,15 @@
 """The heads that one memory tier keeps, in LRU order, and the bytes that each is counted as.
 
     kept     ┌ hA ┬ hC ┬ hF ┬ hB ┐     in LRU order
-    passing       └ hC ┴ hF ┘          those of pools with a stable share, without a block in the tier
+    transient     └ hC ┴ hF ┘          those of pools with a stable share, without a block in the tier
 
-A passing head saves little: the blocks of its object are on the SSD, as the head itself is, or in no tier. If a set is
+A transient head saves little: the blocks of its object are on the SSD, like the head itself, or in no tier. If a set is
 read once an epoch, each of its objects has such a head, and together they would take space from the share. So the tier
 drops them first, beyond a window (`transient_window`).
 
 Only the book-keeping is here: the tier decides what is evicted, and counts what its heads and blocks take together.
 
-Invariants: `used` is the sum of what each head was counted as, `transient_used` of the passing ones.
+Invariants: `used` is the sum of what each head was counted as, `transient_used` of the transient ones.
 """
 
 from collections import OrderedDict
@@ -25,7 +25,7 @@ from forebay.core.names import ObjectName
 HEAD_OVERHEAD: Final = 1300
 PAIR_OVERHEAD: Final = 130
 TRANSIENT_SHARE: Final = 128
-"""One in so many bytes of the tier is for passing heads."""
+"""One in so many bytes of the tier is for transient heads."""
 MIN_TRANSIENT: Final = 64 * 1024
 """Bytes for them in a small tier, as far as it has four times as many."""
 
@@ -43,7 +43,7 @@ def _header_texts(headers: HeaderPairs) -> int:
 
 
 def transient_window(capacity: int) -> int:
-    """Returns how many bytes of a tier of `capacity` passing heads may take."""
+    """Returns how many bytes of a tier of `capacity` transient heads may take."""
     return max(capacity // TRANSIENT_SHARE, min(MIN_TRANSIENT, capacity // 4))
 
 
@@ -103,7 +103,7 @@ class KeptHeads:
 
     def drop(self, name: ObjectName) -> int:
         """Drops a head that is kept, and returns what it was counted as."""
-        self.stay(name)
+        self.clear_transient(name)
         cost = self._kept.pop(name).cost
         self.used -= cost
         return cost
@@ -112,26 +112,26 @@ class KeptHeads:
         """Returns the least recently used one."""
         return next(iter(self._kept))
 
-    # Passing
+    # Transient heads
 
-    def let_pass(self, name: ObjectName) -> None:
-        """Makes a head that is kept a passing one."""
+    def mark_transient(self, name: ObjectName) -> None:
+        """Makes a head that is kept a transient one."""
         if name not in self._transient:
             self._transient[name] = None
             self.transient_used += self._kept[name].cost
 
-    def stay(self, name: ObjectName) -> None:
-        """Makes a head one that does not pass; nothing if it does not."""
+    def clear_transient(self, name: ObjectName) -> None:
+        """Makes a head a lasting one again, if it is transient."""
         if name in self._transient:
             del self._transient[name]
             self.transient_used -= self._kept[name].cost
 
     def transient_excess(self, capacity: int) -> int:
-        """Returns the bytes of passing heads beyond their window in a tier of `capacity`."""
+        """Returns the bytes of transient heads beyond their window in a tier of `capacity`."""
         return max(0, self.transient_used - transient_window(capacity)) if self._transient else 0
 
     def oldest_transient(self) -> ObjectName:
-        """Returns the passing one that goes first."""
+        """Returns the transient one that goes first."""
         return next(iter(self._transient))
 
 

@@ -153,7 +153,7 @@ class MemoryTier:
         self._evict_excess()
 
     def admit_pooled(self, block: BlockId, buffer: Buffer, pool: Pool, *, share: bool) -> None:
-        """Keeps a block of a pool: as part of its stable share, if `share` and it belongs there, else in passing."""
+        """Keeps a block of a pool: in its stable share, if `share` and it belongs there, else as a transient block."""
         cost = len(buffer) + BLOCK_OVERHEAD
         if cost > self._capacity:
             return
@@ -163,7 +163,7 @@ class MemoryTier:
         if share and self._make_room(kept, band, cost):
             self.pooled.enter(block, kept, band, cost)
         else:
-            self.pooled.let_pass(block, cost)
+            self.pooled.mark_transient(block, cost)
             if share:
                 self._observe(AdmissionRefused("memory", len(buffer)))
         self._store(block, buffer)
@@ -184,7 +184,7 @@ class MemoryTier:
         self._blocks[block] = unpinned(buffer)
         self._used += len(buffer) + BLOCK_OVERHEAD
         self.objects.add_block(block, len(buffer))
-        self.heads.stay(block.object)
+        self.heads.clear_transient(block.object)
         self._observe(BlocksAdmitted("memory", 1, len(buffer)))
         self._evict_excess()
 
@@ -227,7 +227,7 @@ class MemoryTier:
         self._used += cost
         self.objects.set_head(name, head)
         if passes and not self.objects.has_blocks(name):
-            self.heads.let_pass(name)
+            self.heads.mark_transient(name)
         self._evict_excess()
 
     def count_attached(self, name: ObjectName, size: int) -> None:
@@ -288,7 +288,7 @@ class MemoryTier:
         self._used -= self.arenas.remove_block(block, size) + BLOCK_OVERHEAD
         was_pooled = bool(self.pooled.used) and self.pooled.leave(block)
         if self.objects.remove_block(block) and was_pooled:
-            self.heads.let_pass(block.object)
+            self.heads.mark_transient(block.object)
         self._ghosts.trim(len(self._blocks) + 1)
         return size
 
@@ -307,10 +307,10 @@ class MemoryTier:
             self.ahead.keep_head(name, head)
 
     def _drop_transient_head(self) -> None:
-        """Drops a passing head, unless blocks fetched ahead of a reader are found by it."""
+        """Drops a transient head, unless blocks fetched ahead of a reader are found by it."""
         name = self.heads.oldest_transient()
         if self.ahead.has_some(name):
-            self.heads.stay(name)
+            self.heads.clear_transient(name)
         else:
             self._drop_head(name)
 

@@ -1,8 +1,8 @@
-"""Pooled blocks: which blocks of the memory tier belong to a stable share, and which only pass.
+"""Pooled blocks: which blocks of the memory tier belong to a stable share, and which are transient.
 
     the tier's blocks   plain     in LRU order; evicted the oldest first
                         shares    of a pool, by band (policy.stable_share); evicted the highest band first
-                        passing of a pool, but of no share: they are on the SSD, in another worker, or nowhere else;
+                        transient of a pool, but of no share: they are on the SSD, in another worker, or nowhere else;
                                   evicted before all others but for a small window, the first that came first
 
 The window serves readers that read a block in several ranges: a block that no tier keeps must not be fetched for each
@@ -13,7 +13,7 @@ costs what any hit costs, and the last use of its blocks is known as well: an id
 where blocks that are still read stay.
 
 Invariants:
-- a block is in one share or passing, or in none of them (plain);
+- a block is in one share or transient, or in none of them (plain);
 - `used` is the sum of the costs of all that are in.
 """
 
@@ -28,7 +28,7 @@ from forebay.policy.stable_share import band_of, block_priority
 
 FINENESS: Final = 6
 WINDOW_SHARE: Final = 128
-"""One in so many bytes of the tier is for passing blocks."""
+"""One in so many bytes of the tier is for transient blocks."""
 _DISSOLVED_AT_ONCE: Final = 64
 
 
@@ -83,7 +83,7 @@ class _PlainBlocks:
 
 
 class PooledBlocks:
-    """The shares and the passing blocks of one memory tier."""
+    """The shares and the transient blocks of one memory tier."""
 
     def __init__(self, key: bytes, clock: Callable[[], float]) -> None:
         """`key`: of the hash that decides which blocks stay. `clock`: seconds, monotonic."""
@@ -99,11 +99,11 @@ class PooledBlocks:
         self.used = 0
 
     def __contains__(self, block: BlockId) -> bool:
-        """Returns whether the block is part of a share, or passing."""
+        """Returns whether the block is part of a share, or transient."""
         return block in self._shares or block in self._transient
 
     def __len__(self) -> int:
-        """Returns the number of blocks in shares and passing."""
+        """Returns the number of blocks in shares and of transient ones."""
         return len(self._shares) + len(self._transient)
 
     def pools(self) -> Iterator[MemoryPool]:
@@ -133,7 +133,7 @@ class PooledBlocks:
         return giving is not None and may_take(share, giving, self._clock())
 
     def window(self, capacity: int) -> int:
-        """Returns the bytes of a tier of `capacity` that are left to passing blocks: one, at least."""
+        """Returns the bytes of a tier of `capacity` that are left to transient blocks: one, at least."""
         return max(capacity // WINDOW_SHARE, min(self._largest, capacity // 4))
 
     def room(self, capacity: int, used: int) -> int:
@@ -147,15 +147,15 @@ class PooledBlocks:
         self.used += cost
         self._largest = max(self._largest, cost)
 
-    def let_pass(self, block: BlockId, cost: int) -> None:
-        """Makes a block a passing one."""
+    def mark_transient(self, block: BlockId, cost: int) -> None:
+        """Makes a block a transient one."""
         self._transient[block] = cost
         self._transient_used += cost
         self.used += cost
         self._largest = max(self._largest, cost)
 
     def leave(self, block: BlockId) -> bool:
-        """Makes a block a plain one, or forgets it. Returns False if it was neither in a share nor passing."""
+        """Makes a block a plain one, or forgets it. Returns False if it was neither in a share nor transient."""
         if (entry := self._shares.pop(block, None)) is not None:
             self.used -= entry[0].remove(block, entry[1])
             return True

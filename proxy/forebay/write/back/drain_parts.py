@@ -57,7 +57,7 @@ def compose_drain(
         worker.tasks,
         pauses,
         stopped=stopped,
-        resumed=lambda record: exchange.tell_stopped(record, ""),
+        resumed=lambda record: exchange.announce_stopped(record, ""),
         is_superseded=shown.last_settled.supersedes,
     )
     return DrainParts(at_origin, own_uploads, persister, pauses, drainer)

@@ -45,13 +45,13 @@ class JournalLoader:
         self._versions = versions
 
     def load(
-        self, scan: JournalScan, take_heard: Callable[[], Sequence[PendingRecord]] = tuple, *, is_first: bool = False
+        self, scan: JournalScan, take_received: Callable[[], Sequence[PendingRecord]] = tuple, *, is_first: bool = False
     ) -> CooperativeWork[None]:
-        """Shows what is pending and not shown yet. `take_heard()`: what came of other workers since the last call; the
-        load ends when nothing has. It is taken first when the scan is read, and shown with that: a scan that has a
-        completion may have come too early for its parts, of which all workers were told before. `is_first`: what
-        others, earlier runs or the drainer before this one, have made of objects at the origin is learnt too; later
-        this worker knows better."""
+        """Shows the pending writes that are not shown yet. `take_received()`: the records from other workers since the
+        last call; the load ends when there are none. The first ones are taken when the scan is read, and shown with it:
+        a scan that has a completion may have come too early for its parts, which were announced to all workers before.
+        `is_first`: what others, earlier runs or the drainer before this one, have made of objects at the origin is
+        learnt too; later this worker knows better."""
         for log, damages in scan.damages.items():
             for damage in damages:
                 _log.error("the journal's log %s is damaged from byte %d to %d", log, damage.start, damage.stop)
@@ -87,7 +87,7 @@ class JournalLoader:
                 found.append((_load_order(entry), entry, record, obstacle))
         self._shown.settle_found(needless)
         while True:
-            for record in take_heard():
+            for record in take_received():
                 entry = decode_record(record)
                 found.append((_load_order(entry), entry, record, None))
             if not found:

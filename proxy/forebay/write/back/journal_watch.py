@@ -70,15 +70,15 @@ class JournalWatch:
             if is_drainer:
                 self._duty.begin_assuming()
             # In steps, as the take-over: other workers wait for this one to note what they acknowledge.
-            await run_cooperatively(self._loader.load(scan, self._exchange.take_heard, is_first=True))
-        self._exchange.end_hearing()
+            await run_cooperatively(self._loader.load(scan, self._exchange.take_received, is_first=True))
+        self._exchange.end_buffering()
         if is_drainer:
             # Not earlier: what this worker makes at the origin is newer than what the load has learnt.
             await run_cooperatively(self._duty.assume(self._shown, self._pending))
         self._duty.keep(self._shown.kept.values())
         if self._shown.writes and is_drainer:
             _log.info("writes in the journal and not yet at the origin: %d", len(self._shown.writes))
-        self._exchange.tell_scanned()
+        self._exchange.announce_scanned()
         self.is_started = True
         if self._is_stale:
             with suppress(OSError):  # it is looked for each minute as well
@@ -129,7 +129,7 @@ class JournalWatch:
             known, scan = self._shown.known(), await self._journal.scan()
             _log.info("this worker carries out the journal's writes from now on")
             for record in list(self._shown.stopped):  # each is tried again
-                self._exchange.tell_stopped(record, "")
+                self._exchange.announce_stopped(record, "")
             await self._duty.take_over(self._load_of_last(known, scan), self._shown, self._pending)
         self._duty.keep(self._shown.kept.values())
         return self._duty.is_taken
@@ -155,7 +155,7 @@ class JournalWatch:
             known, scan = self._shown.known(), await self._journal.scan()
             if self._duty.is_taken:
                 await self._load(scan)
-                self._exchange.tell_again()
+                self._exchange.repeat_announcements()
                 return
         self._exchange.forget_here(_settled(known, scan))
 

@@ -61,7 +61,7 @@ class NodeFlush:
         """Returns what is left."""
         left, stuck = dict(self._left()), _StuckWrites(self._shown, self._pending)
         held_up = (
-            {record: write for record, write in left.items() if stuck.hold_up(record, write)} if stuck.by_record else {}
+            {record: write for record, write in left.items() if stuck.delays(record, write)} if stuck.by_record else {}
         )
         last = max((write.interval.began for write in held_up.values()), default=0)
         named = [
@@ -77,7 +77,7 @@ class NodeFlush:
         stuck = _StuckWrites(self._shown, self._pending)
         if not (stuck.by_record or self._shown.unsettled):
             return False
-        return all(stuck.hold_up(record, write) for record, write in self._left())
+        return all(stuck.delays(record, write) for record, write in self._left())
 
     def _left(self) -> Iterator[tuple[RecordId, AcceptedWrite]]:
         kept = ((record, each.write) for record, each in self._shown.kept.items())
@@ -96,7 +96,7 @@ class _StuckWrites:
 
     def __init__(self, shown: ShownRecords, pending: PendingObjects) -> None:
         self._first: dict[str | ObjectName, int] = {}
-        """By bucket and by object: when that was written behind which others wait, the first of it."""
+        """By bucket and by object: when the first write was accepted that others wait for."""
         stopped = _with_reasons(shown, shown.stopped)
         for write, _ in stopped.values():
             self._note(write.name.bucket, write.interval.written)
@@ -116,8 +116,8 @@ class _StuckWrites:
     def _note(self, where: str | ObjectName, written: int) -> None:
         self._first[where] = min(written, self._first.get(where, written))
 
-    def hold_up(self, record: RecordId, write: AcceptedWrite) -> bool:
-        """Returns whether a write is one of them, or has to come after one."""
+    def delays(self, record: RecordId, write: AcceptedWrite) -> bool:
+        """Returns whether these writes delay a write: it is one of them, or has to wait for one."""
         return (
             record in self.by_record
             or write.interval.began > self._first.get(write.name.bucket, inf)

@@ -40,17 +40,18 @@ class RecordExchange:
         self._shown = shown
         self._proofs = proofs
         self._room = room
-        self._heard: list[PendingRecord] | None = []
-        """What came of other workers while the journal is read; None: it was."""
+        self._received: list[PendingRecord] | None = []
+        """Records that other workers sent while the journal is read; None: it was read."""
 
-    def take_heard(self) -> list[PendingRecord]:
-        """Returns the records that came since the last call, until `end_hearing`."""
-        heard, self._heard = self._heard or [], []
-        return heard
+    def take_received(self) -> list[PendingRecord]:
+        """Returns the records that came since the last call, until `end_buffering`."""
+        received, self._received = self._received or [], []
+        return received
 
-    def end_hearing(self) -> None:
-        """What the journal had and what was heard meanwhile is shown: from here on records are shown as they come."""
-        self._heard = None
+    def end_buffering(self) -> None:
+        """Ends the buffering of received records: the journal is read, and from now on records are shown as they
+        come."""
+        self._received = None
 
     async def publish(self, entry: JournalEntry, record: RecordId, payload: bytes) -> None:
         """Shows a record to all workers, and has it carried out."""
@@ -70,7 +71,7 @@ class RecordExchange:
         self, answer: Coroutine[Any, Any, None], entry: JournalEntry, record: RecordId, payload: bytes
     ) -> None:
         """Shows a record to all workers, and has its client answered: not before they know it. This worker's readers
-        hear of it before anything else that the loop does."""
+        see it before the loop does anything else."""
         if self._peers.others:
             try:
                 await self.publish(entry, record, payload)
@@ -97,28 +98,28 @@ class RecordExchange:
             if write is not None and is_persisted and (proof := proof_of(operation, write.name)) is not None:
                 self._proofs.renew(proof)
 
-    def tell_unsettled(self, record: RecordId, reason: str) -> None:
+    def announce_unsettled(self, record: RecordId, reason: str) -> None:
         """The origin has a write, and the journal can't note that. Tells all workers."""
         self._shown.note_unsettled(record, reason)
         self._peers.notify({"kind": "unsettled", "log": record.log, "number": record.number, "reason": reason})
 
-    def tell_stopped(self, record: RecordId, reason: str) -> None:
+    def announce_stopped(self, record: RecordId, reason: str) -> None:
         """Tells all workers why a write is left to a person; an empty reason: it is tried again."""
         self._shown.note_stopped(record, reason)
         self._peers.notify({"kind": "stopped", "log": record.log, "number": record.number, "reason": reason})
 
-    def tell_again(self) -> None:
-        """Tells all workers what waits would be in vain: one of them has just begun."""
+    def repeat_announcements(self) -> None:
+        """Announces all unsettled and stopped writes again, for a worker that has just begun."""
         for record, reason in list(self._shown.unsettled.items()):
-            self.tell_unsettled(record, reason)
+            self.announce_unsettled(record, reason)
         for record, reason in list(self._shown.stopped.items()):
-            self.tell_stopped(record, reason)
+            self.announce_stopped(record, reason)
 
-    def tell_made(self, name: ObjectName, etag: str) -> None:
+    def announce_written_through(self, name: ObjectName, etag: str) -> None:
         """Tells the others that a write of the object went through here."""
         self._peers.notify({"kind": "written_through", "name": encode_name(name), "etag": etag})
 
-    def tell_scanned(self) -> None:
+    def announce_scanned(self) -> None:
         """Tells the others that this worker has begun, and read the journal."""
         self._peers.notify({"kind": "journal_scanned"})
 
@@ -130,8 +131,8 @@ class RecordExchange:
         entry = decode(lambda: decode_record(pending))
         if not self._shown.is_known(record):
             self._room.fill(len(payload) + sum(body.size for body in bodies_of(pending.document)))
-        if self._heard is not None:
-            self._heard.append(pending)
+        if self._received is not None:
+            self._received.append(pending)
         else:
             self._shown.show(entry, record, payload, is_recovered=False)
 

@@ -55,7 +55,7 @@ class Settlement:
         try:
             await self.settle(self._shown.with_upload(record), is_persisted=True)
         except OSError as error:
-            self._exchange.tell_unsettled(record, unsettled_reason(error))
+            self._exchange.announce_unsettled(record, unsettled_reason(error))
             raise
         self._on_persisted(write)
 

@@ -239,7 +239,7 @@ class WriteBack:
         if 200 <= status < 300:
             if name in self.pending:  # accepted meanwhile, and so carried out after this one
                 self._versions.made(name, etag)
-                self.exchange.tell_made(name, etag)
+                self.exchange.announce_written_through(name, etag)
             if has_opaque_etags(headers):
                 self.proofs.set_opaque_etags(name.bucket)
             if "x-amz-version-id" in headers:
@@ -291,7 +291,7 @@ class WriteBack:
     # Of the records that are shown
 
     def _stopped(self, record: RecordId, write: AcceptedWrite, outcome: PersistOutcome) -> None:
-        self.exchange.tell_stopped(record, outcome.reason)
+        self.exchange.announce_stopped(record, outcome.reason)
         self._events.wrote("conflict" if outcome.is_conflict else "stuck", write.size)
         if outcome.is_conflict:
             return
