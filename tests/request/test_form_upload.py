@@ -1,17 +1,27 @@
 """Form uploads: which requests they are, how a large file is streamed, and how the form is answered."""
 
+import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.errors import S3Error
 from forebay.core.names import ObjectName
+from forebay.core.request_record import RequestRecord
+from forebay.core.requester import requester
+from forebay.policy.access import Grant, Principal
+from forebay.policy.path_patterns import Pattern
+from forebay.policy.rules import Rule, Rules
 from forebay.protocol.exchange import EMPTY_BODY, Request
 from forebay.protocol.forms.form_reader import FormReader
+from forebay.protocol.operations import Access
 from forebay.protocol.target import parse_target
-from forebay.request.form_upload import StreamedFile, form_reply, is_form
-from harness.memory_exchange import MemoryReply
+from forebay.request.admission import GatewayPolicy
+from forebay.request.authentication import Keyring
+from forebay.request.form_upload import FormUpload, StreamedFile, form_reply, is_form
+from harness.memory_exchange import MemoryBody, MemoryReply
 
 HEAD = b'--B\r\nContent-Disposition: form-data; name="file"\r\n\r\n'
 END = b"\r\n--B--\r\n"
@@ -117,3 +127,54 @@ async def test_an_error_passes_unchanged() -> None:
     await reply.write(b"<E>")
     await reply.finish()
     assert (inner.status, bytes(inner.body), inner.headers["Content-Type"]) == (403, b"<E>", "application/xml")
+
+
+class Writer:
+    """In place of the writer of objects: takes note of what it was given, and for whom."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[ObjectName, str]] = []
+
+    async def write(self, context: Any) -> None:
+        self.written.append((context.forward.target.name, requester.get()))
+
+
+EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
+
+
+async def answered(body: bytes, keyring: Keyring, **more: str) -> tuple[Writer, RequestRecord]:
+    """What becomes of a form."""
+    policy = GatewayPolicy(keyring, Rules([Rule("b/up/**", name="uploads")]), (), {})
+    pairs = {"Content-Type": "multipart/form-data; boundary=B", "Content_Length": str(len(body)), **more}
+    headers = CIMultiDictProxy(CIMultiDict({name.replace("_", "-"): value for name, value in pairs.items()}))
+    request = Request("POST", "/b", "h", headers, MemoryBody([body]), True, time.time(), "")
+    writer, record = Writer(), RequestRecord("POST", time.monotonic(), "ID")
+    upload: Any = FormUpload(writer)  # type: ignore[arg-type] # a fake
+    await upload.answer(policy, request, parse_target("/b", "h", ()), MemoryReply(), record)
+    return writer, record
+
+
+KEY = b'--B\r\nContent-Disposition: form-data; name="key"\r\n\r\nup/k\r\n'
+
+
+@pytest.mark.parametrize("more", [{}, {"Authorization": "AWS4-HMAC-SHA256 Credential=a/20260101/r/s3/aws4_request"}])
+async def test_open_mode_takes_forms_without_a_policy(more: dict[str, str]) -> None:
+    """Whatever else they are signed with; the turns at the origin are those of whom the form is by."""
+    writer, record = await answered(KEY + HEAD + b"content" + END, Keyring({}, {}, EVERYBODY), **more)
+    assert writer.written == [(ObjectName("b", "up/k"), "everybody")]
+    assert (record.principal, record.rule) == ("everybody", "uploads")
+
+
+@pytest.mark.parametrize(("body", "code"), [(KEY + b"--B--\r\n", "InvalidArgument"), (KEY, "MalformedPOSTRequest")])
+async def test_a_form_without_a_file_is_refused_as_such(body: bytes, code: str) -> None:
+    """Before its signature, which may be cut off as well."""
+    with pytest.raises(S3Error) as refused:
+        await answered(body, Keyring({}, {}))
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize("length", ["x", "-1", "", "\u0663", "1" * 20])
+async def test_a_length_that_is_none_is_refused(length: str) -> None:
+    with pytest.raises(S3Error) as refused:
+        await answered(KEY + HEAD + END, Keyring({}, {}, EVERYBODY), Content_Length=length)
+    assert refused.value.code == "InvalidArgument"

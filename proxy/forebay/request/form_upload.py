@@ -117,8 +117,6 @@ class StreamedFile:
                 raise S3Error("MalformedPOSTRequest", message)
             if piece:
                 yield piece
-            if self.form.is_complete:
-                return
             received = await anext(self.rest, None)
             if received is None:
                 self.form.close()

@@ -119,6 +119,35 @@ async def test_a_ring_that_cannot_be_opened_aborts_the_connection(ends: Ends) ->
     assert transport.is_closing()
 
 
+async def test_whatever_waits_stalls_the_channel(ends: Ends) -> None:
+    """However little it is: a channel that answered on would queue for a client that reads nothing."""
+    writer, transport = ends.writer, ends.writer.transport
+    assert transport is not None
+    while not transport.get_write_buffer_size():
+        assert not writer.is_stalled
+        writer.write(b"x" * 1000)
+    assert writer.is_stalled
+
+
+async def test_a_client_that_has_read_all_is_not_given_up(ends: Ends) -> None:
+    timers, services = ManualTimers(), ends.writer._services  # noqa: SLF001 # but for its clock
+    writer, transport = ChannelWriter(replace(services, timers=timers)), ends.writer.transport
+    assert transport is not None
+    writer.open(transport)
+    writer.pause()
+    writer.write(b"x")
+    assert timers.pending == 1
+    writer.resume()
+    assert timers.pending == 0
+
+
+async def test_what_is_written_for_a_client_that_has_left_is_dropped(ends: Ends) -> None:
+    writer = ends.writer
+    writer.close()
+    writer.write(b"x")
+    assert not writer.can_send
+
+
 @pytest.mark.parametrize("leaves", [False, True])
 async def test_all_that_wait_for_the_client_go_on(ends: Ends, *, leaves: bool) -> None:
     """An entry of a batch in its turn may wait for what was written before, as the batch does."""
