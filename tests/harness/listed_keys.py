@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from forebay.core.errors import OriginBroken
+from forebay.namespace.origin_pages import PageRequest
 from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
 
 
@@ -47,10 +48,8 @@ class ListedKeys:
         """A page that begins at this key, or behind it, is refused."""
         self._at_once = 0
 
-    async def fetch(
-        self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int, is_awaited: bool = True
-    ) -> ListedEntries:
-        del bucket, form
+    async def fetch(self, wanted: PageRequest, _form: ListingForm, *, is_awaited: bool = True) -> ListedEntries:
+        _, prefix, after, limit, _ = wanted
         self.awaited.append(is_awaited)
         self.requests.append((prefix, after, limit))
         self._at_once += 1

@@ -7,6 +7,7 @@ import pytest
 from forebay.core.fences import Fences, InDoubtWrites, Tick
 from forebay.core.names import ObjectName
 from forebay.namespace.entry_lookup import EntryLookup
+from forebay.namespace.origin_pages import PageRequest
 from forebay.namespace.snapshot import Snapshot
 from forebay.namespace.snapshot_file import SnapshotFile
 from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
@@ -19,10 +20,8 @@ class _WrittenMeanwhile:
         self._fences = fences
         self._written = written
 
-    async def fetch(
-        self, bucket: str, _prefix: str, _after: str, _form: ListingForm, *, limit: int, is_awaited: bool = True
-    ) -> ListedEntries:
-        self._fences.raise_object(ObjectName(bucket, self._written))
+    async def fetch(self, wanted: PageRequest, _form: ListingForm, *, is_awaited: bool = True) -> ListedEntries:
+        self._fences.raise_object(ObjectName(wanted.bucket, self._written))
         return ListedEntries([], [], is_truncated=False, max_keys="1000")
 
 

@@ -12,6 +12,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.namespace.entry_lookup import EntryLookup
 from forebay.namespace.listings import Listings
 from forebay.namespace.namespaces import MAX_NAMESPACES, Namespaces
+from forebay.namespace.origin_pages import PageRequest
 from forebay.namespace.snapshots import Snapshots
 from forebay.namespace.write_overlay import MAX_WRITTEN
 from forebay.policy.listing_scopes import ListingScope, ListingScopes
@@ -75,12 +76,10 @@ async def test_memory_is_released_behind_a_walk(tmp_path: Path) -> None:
 
 async def test_a_walk_too_slow_for_a_client_leaves_the_page_to_the_origin(tmp_path: Path) -> None:
     class Hanging(Origin):
-        async def fetch(
-            self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int, is_awaited: bool = True
-        ) -> ListedEntries:
+        async def fetch(self, wanted: PageRequest, form: ListingForm, *, is_awaited: bool = True) -> ListedEntries:
             if self.requests:
                 await asyncio.Event().wait()
-            return await super().fetch(bucket, prefix, after, form, limit=limit, is_awaited=is_awaited)
+            return await super().fetch(wanted, form, is_awaited=is_awaited)
 
     subject = Subject(tmp_path, Hanging([f"{number:04d}" for number in range(2000)]), wait=0.01)
     assert await subject.source() is None
@@ -234,11 +233,9 @@ async def test_a_refresh_is_background_work_and_a_first_listing_is_not(tmp_path:
 
 async def test_a_walk_longer_than_the_rule_allows_is_given_up(tmp_path: Path) -> None:
     class Slow(Origin):
-        async def fetch(
-            self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int, is_awaited: bool = True
-        ) -> ListedEntries:
+        async def fetch(self, wanted: PageRequest, form: ListingForm, *, is_awaited: bool = True) -> ListedEntries:
             subject.now += 5
-            return await super().fetch(bucket, prefix, after, form, limit=limit, is_awaited=is_awaited)
+            return await super().fetch(wanted, form, is_awaited=is_awaited)
 
     subject = Subject(tmp_path, Slow([f"{number:05d}" for number in range(20_000)]), listing=MaxAge(20))
     last = ListingQuery(2, "bucket", "", "", StartPoint("19000"), None)

@@ -6,6 +6,7 @@ import pytest
 
 from forebay.namespace.entry_lookup import KnownKeys
 from forebay.namespace.merged_block import MergedBlock, merged_block
+from forebay.namespace.origin_pages import PageRequest
 from forebay.namespace.snapshot import Unlisted
 from harness.listed_keys import ListedKeys, facts_of
 from namespace.test_snapshot_walk import snapshot_in
@@ -16,7 +17,8 @@ WRITTEN = "<Size>2</Size>"
 async def merged(directory: Path, known: dict[str, str | None], unknown: tuple[str, ...] = ()) -> MergedBlock:
     """The keys a, c, d, e, with others over them."""
     snapshot = snapshot_in(directory)
-    await snapshot.add(snapshot.ranges[0], await ListedKeys("acde").fetch("b", "", "", snapshot.form, limit=1000))
+    page = await ListedKeys("acde").fetch(PageRequest("b", "", "", 1000), snapshot.form)
+    await snapshot.add(snapshot.ranges[0], page)
     keys = KnownKeys(snapshot, lambda _: False)
     for key in (*known, *unknown):
         snapshot.overlay.mark(key)

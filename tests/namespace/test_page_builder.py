@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forebay.namespace.entry_lookup import KnownKeys
+from forebay.namespace.origin_pages import PageRequest
 from forebay.namespace.page_builder import UnknownKeys, build_page
 from forebay.namespace.snapshot import Snapshot, Unlisted
 from forebay.namespace.snapshot_walk import SnapshotWalk
@@ -118,7 +119,7 @@ async def test_keys_in_doubt_are_unknown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("prefix", "is_listed"), [("a", True), ("b", True), ("c", False), ("", False)])
 async def test_a_part_with_a_gap_is_not_answered_from(tmp_path: Path, prefix: str, *, is_listed: bool) -> None:
     snapshot, origin = snapshot_in(tmp_path), ListedKeys({"a1", "b1", "c1", "d1"})
-    page = await origin.fetch("bucket", "", "", snapshot.form, limit=3)
+    page = await origin.fetch(PageRequest("bucket", "", "", 3), snapshot.form)
     await snapshot.add(snapshot.ranges[0], page)
     query = ListingQuery(2, "bucket", prefix, "", StartPoint(), None)
     built = await build_page(snapshot, query, 1000, KnownKeys(snapshot, lambda _: False))

@@ -10,7 +10,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import Throttled
 from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import ObjectName, Version
-from forebay.namespace.origin_pages import OriginPages
+from forebay.namespace.origin_pages import OriginPages, PageRequest
 from forebay.namespace.pending_entries import PendingEntries
 from forebay.namespace.pending_pages import PendingPages
 from forebay.protocol.listing_query import ListingQuery, StartPoint
@@ -40,9 +40,9 @@ class ChangingOrigin:
     async def has_members(self, _bucket: str, _prefix: str) -> bool:
         return False
 
-    async def fetch(self, _bucket: str, _prefix: str, after: str, *_: Any, limit: int, **__: Any) -> ListedEntries:
+    async def fetch(self, wanted: PageRequest, *_: Any) -> ListedEntries:
         self.fetches += 1
-        keys = [key for key in self.keys if key > after]
+        keys, limit = [key for key in self.keys if key > wanted.after], wanted.limit
         meanwhile, self._meanwhile = self._meanwhile, lambda: None
         meanwhile()
         shown, is_truncated = keys[:limit], len(keys) > limit

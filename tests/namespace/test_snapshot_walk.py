@@ -9,6 +9,7 @@ import pytest
 
 from forebay.core.errors import OriginBroken
 from forebay.core.fences import Tick
+from forebay.namespace.origin_pages import PageRequest
 from forebay.namespace.snapshot import KeyRange, Snapshot, Unlisted
 from forebay.namespace.snapshot_file import SnapshotFile
 from forebay.namespace.snapshot_walk import SnapshotWalk
@@ -174,8 +175,8 @@ async def test_an_origin_that_begins_elsewhere_is_refused(tmp_path: Path) -> Non
     origin.keys = ["other", *FLAT]
 
     class Careless(ListedKeys):
-        async def fetch(self, bucket, prefix, after, form, *, limit, is_awaited=True):  # type: ignore[no-untyped-def] # as above
-            return await super().fetch(bucket, "", "", form, limit=limit)
+        async def fetch(self, wanted: PageRequest, form: ListingForm, *, is_awaited: bool = True) -> ListedEntries:
+            return await super().fetch(wanted._replace(prefix="", after=""), form, is_awaited=is_awaited)
 
     with pytest.raises(OriginBroken):
         await SnapshotWalk(snapshot, Careless(origin.keys, 10)).run()
@@ -203,10 +204,8 @@ class WatchedPages(ListedKeys):
         self.alive: list[int] = []
         self._pages: list[weakref.ref[PageKeys]] = []
 
-    async def fetch(
-        self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int, is_awaited: bool = True
-    ) -> ListedEntries:
-        page = await super().fetch(bucket, prefix, after, form, limit=limit, is_awaited=is_awaited)
+    async def fetch(self, wanted: PageRequest, form: ListingForm, *, is_awaited: bool = True) -> ListedEntries:
+        page = await super().fetch(wanted, form, is_awaited=is_awaited)
         self.alive.append(sum(each() is not None for each in self._pages))
         keys = PageKeys(page.keys)
         self._pages.append(weakref.ref(keys))

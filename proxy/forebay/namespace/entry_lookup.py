@@ -17,6 +17,7 @@ from typing import Final
 from forebay.core.errors import OriginBroken
 from forebay.core.fences import Fences, InDoubtWrites, Tick
 from forebay.core.names import ObjectName
+from forebay.namespace.origin_pages import PageRequest
 from forebay.namespace.pending_entries import NOTHING_PENDING, PendingEntries
 from forebay.namespace.snapshot import Snapshot
 from forebay.namespace.snapshot_walk import PageSource
@@ -96,9 +97,8 @@ class EntryLookup:
         position = 0
         for _ in range(_MAX_REQUESTS):
             since = self._fences.now()
-            page = await self._pages.fetch(
-                snapshot.bucket, snapshot.prefix, predecessor(keys[position]), snapshot.form, limit=_PAGE
-            )
+            wanted = PageRequest(snapshot.bucket, snapshot.prefix, predecessor(keys[position]), _PAGE)
+            page = await self._pages.fetch(wanted, snapshot.form)
             listed = dict(zip(page.keys, page.facts, strict=True))
             while position < len(keys) and (not page.is_truncated or keys[position] <= page.keys[-1]):
                 self._add(snapshot, keys[position], listed.get(keys[position]), since, known)
@@ -109,7 +109,7 @@ class EntryLookup:
 
     async def _learn_single(self, snapshot: Snapshot, key: str, known: KnownKeys) -> None:
         since = self._fences.now()
-        page = await self._pages.fetch(snapshot.bucket, key, "", snapshot.form, limit=1)
+        page = await self._pages.fetch(PageRequest(snapshot.bucket, key, "", 1), snapshot.form)
         self._add(snapshot, key, page.facts[0] if page.keys[:1] == [key] else None, since, known)
 
     def _add(self, snapshot: Snapshot, key: str, facts: str | None, since: Tick, known: KnownKeys) -> None:

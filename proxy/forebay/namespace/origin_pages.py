@@ -7,7 +7,7 @@ Sent with Forebay's own credential. A page that no client waits for needs a back
 (origin.turns.background_turns).
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from forebay.core.errors import MalformedXml, OriginBroken, OriginError
 from forebay.origin.origin_request import OriginRequest
@@ -17,6 +17,17 @@ from forebay.protocol.xml.listed_page import MAX_PAGE_BYTES, ListedEntries, List
 from forebay.protocol.xml.s3_documents import embedded_error
 
 OPERATION: Final = "ListObjectsV2"
+
+
+class PageRequest(NamedTuple):
+    """At most `limit` names of `bucket` under `prefix` behind `after`. `delimiter`: ends common prefixes; empty: there
+    are none."""
+
+    bucket: str
+    prefix: str
+    after: str
+    limit: int
+    delimiter: str = ""
 
 
 class OriginPages:
@@ -33,44 +44,31 @@ class OriginPages:
         """Whether pages have keys that the origin does not list (namespace.packs.packed_pages)."""
         return False
 
-    async def fetch(
-        self,
-        bucket: str,
-        prefix: str,
-        after: str,
-        form: ListingForm,
-        *,
-        limit: int,
-        is_awaited: bool = True,
-        delimiter: str = "",
-    ) -> ListedEntries:
-        """The entries of `bucket` under `prefix` behind `after`, at most `limit`. `form` learns from the page.
-        `is_awaited`: a client waits for it. `delimiter`: ends common prefixes; empty: there are none.
+    async def fetch(self, wanted: PageRequest, form: ListingForm, *, is_awaited: bool = True) -> ListedEntries:
+        """Requests a page. `form` learns from it. `is_awaited`: a client waits for it.
 
         Raises OriginError: also where the origin refuses, or its page is not one that can be kept. Throttled, S3Error.
         """
         if is_awaited:
-            return await self._fetch(bucket, prefix, after, form, limit, delimiter)
-        turns, group = self._origins.background(bucket), f"listing of {bucket}/{prefix}"
+            return await self._fetch(wanted, form)
+        turns, group = self._origins.background(wanted.bucket), f"listing of {wanted.bucket}/{wanted.prefix}"
         async with turns.turn(group):
-            return await self._fetch(bucket, prefix, after, form, limit, delimiter)
+            return await self._fetch(wanted, form)
 
-    async def _fetch(
-        self, bucket: str, prefix: str, after: str, form: ListingForm, limit: int, delimiter: str
-    ) -> ListedEntries:
+    async def _fetch(self, wanted: PageRequest, form: ListingForm) -> ListedEntries:
         query = [
             ("list-type", "2"),
-            ("prefix", prefix),
-            ("max-keys", str(limit)),
+            ("prefix", wanted.prefix),
+            ("max-keys", str(wanted.limit)),
             ("encoding-type", "url"),
             ("fetch-owner", "true"),
         ]
-        if delimiter:
-            query.append(("delimiter", delimiter))
-        if after:
-            query.append(("start-after", after))
-        request = OriginRequest("GET", bucket, query=tuple(query), operation=OPERATION)
-        attempts = ReadAttempts(self._origins.of(bucket), OPERATION)
+        if wanted.delimiter:
+            query.append(("delimiter", wanted.delimiter))
+        if wanted.after:
+            query.append(("start-after", wanted.after))
+        request = OriginRequest("GET", wanted.bucket, query=tuple(query), operation=OPERATION)
+        attempts = ReadAttempts(self._origins.of(wanted.bucket), OPERATION)
         while True:
             try:
                 async with await self._origins.send(request) as response:
@@ -83,6 +81,6 @@ class OriginPages:
         if response.status != 200:
             raise OriginBroken(f"listing refused: {embedded_error(body) or response.status}")
         try:
-            return read_page(body, form, is_rolled=bool(delimiter))
+            return read_page(body, form, is_rolled=bool(wanted.delimiter))
         except MalformedXml as refused:
             raise OriginBroken(f"listing: {refused}") from refused

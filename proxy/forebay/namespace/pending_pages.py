@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from forebay.core.errors import OriginBroken, PackUnavailable, S3Error, Throttled
 from forebay.namespace.listing_answer import ListingAnswer
-from forebay.namespace.origin_pages import OriginPages
+from forebay.namespace.origin_pages import OriginPages, PageRequest
 from forebay.namespace.pending_entries import PendingEntries, PendingState, PendingWindow, common_prefix, entry_of
 from forebay.protocol.listing_query import LAST_CHARACTER, MAX_KEYS, ListingQuery
 from forebay.protocol.xml.entry_rows import EntryRows, EntryRun
@@ -69,10 +69,8 @@ class PendingPages:
         after = _bound(query.start.name, is_prefix=query.start.kind == "prefix")
         for _ in range(_MAX_REQUESTS):
             before = self._window(query, after, limit)
-            wanted = min(MAX_KEYS, limit + 1 + sum(head is None for head in before.state.values()))
-            page = await self._pages.fetch(
-                query.bucket, query.prefix, after, form, limit=wanted, delimiter=query.delimiter
-            )
+            most = min(MAX_KEYS, limit + 1 + sum(head is None for head in before.state.values()))
+            page = await self._pages.fetch(PageRequest(query.bucket, query.prefix, after, most, query.delimiter), form)
             now = self._window(query, after, limit)
             bounds = [each for each in (_last_bound(page), before.bound, now.bound) if each is not None]
             bound = min(bounds, default=None)
@@ -115,7 +113,7 @@ class PendingPages:
         """Returns whether the origin has a key under a prefix that is none of these."""
         after = ""
         for _ in range(_MAX_REQUESTS):
-            page = await self._pages.fetch(bucket, prefix, after, form, limit=min(MAX_KEYS, len(deleted) + 1))
+            page = await self._pages.fetch(PageRequest(bucket, prefix, after, min(MAX_KEYS, len(deleted) + 1)), form)
             if not deleted.issuperset(page.keys):
                 return True
             if not page.is_truncated:

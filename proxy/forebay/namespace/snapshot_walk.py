@@ -17,6 +17,7 @@ import asyncio
 from typing import Final, Protocol
 
 from forebay.core.errors import ForebayError, OriginBroken
+from forebay.namespace.origin_pages import PageRequest
 from forebay.namespace.snapshot import KeyRange, Snapshot
 from forebay.policy.key_order import common_length, split_key
 from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
@@ -35,9 +36,7 @@ _ALPHABET: Final = 512
 class PageSource(Protocol):
     """Where pages come from: namespace.origin_pages."""
 
-    async def fetch(
-        self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int, is_awaited: bool = True
-    ) -> ListedEntries:
+    async def fetch(self, wanted: PageRequest, form: ListingForm, *, is_awaited: bool = True) -> ListedEntries:
         """Requests a page. `is_awaited`: a client waits for it."""
 
 
@@ -138,9 +137,8 @@ class SnapshotWalk:
 
     async def _fetch(self, after: str, limit: int) -> ListedEntries:
         snapshot = self.snapshot
-        page = await self._pages.fetch(
-            snapshot.bucket, snapshot.prefix, after, snapshot.form, limit=limit, is_awaited=self._clients > 0
-        )
+        wanted = PageRequest(snapshot.bucket, snapshot.prefix, after, limit)
+        page = await self._pages.fetch(wanted, snapshot.form, is_awaited=self._clients > 0)
         if page.keys and not (page.keys[0] > after and page.keys[0].startswith(snapshot.prefix)):
             raise OriginBroken("listing: the origin does not begin where it should")
         return page

@@ -6,7 +6,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.namespace.origin_pages import OriginPages
+from forebay.namespace.origin_pages import OriginPages, PageRequest
 from forebay.namespace.packs.pack_view import PackView
 from forebay.namespace.packs.packed_pages import PackedPages
 from forebay.protocol.listing_query import LAST_CHARACTER
@@ -33,11 +33,11 @@ class Listed(OriginPages):
     def speaks_oss(self, _bucket: str) -> bool:
         return False
 
-    async def fetch(
-        self, bucket: str, prefix: str, after: str, form: ListingForm, *, delimiter: str = "", **more: Any
-    ) -> ListedEntries:
+    async def fetch(self, wanted: PageRequest, form: ListingForm, *, is_awaited: bool = True) -> ListedEntries:
+        del form, is_awaited
+        _, prefix, after, limit, delimiter = wanted
         names = rolled([key for key in self._keys if key > after and key.startswith(prefix)], prefix, delimiter)
-        shown = dict(sorted(names.items())[: min(self._most, more["limit"])])
+        shown = dict(sorted(names.items())[: min(self._most, limit)])
         keys = [name for name, is_key in shown.items() if is_key]
         prefixes = [name for name, is_key in shown.items() if not is_key]
         return ListedEntries(keys, ["real"] * len(keys), len(names) > len(shown), "1000", prefixes)
@@ -85,7 +85,7 @@ async def test_pages_are_the_listing_of_one_namespace(
     expected = rolled([key for key in sorted(shown) if key > after and key.startswith(prefix)], prefix, delimiter)
     found: dict[str, bool] = {}
     while True:
-        page = await pages.fetch("bucket", prefix, after, ListingForm(), limit=limit, delimiter=delimiter)
+        page = await pages.fetch(PageRequest("bucket", prefix, after, limit, delimiter), ListingForm())
         names = dict.fromkeys(page.keys, True) | dict.fromkeys(page.prefixes, False)
         assert len(names) == len(page.keys) + len(page.prefixes) <= limit
         assert list(page.keys) == sorted(page.keys)

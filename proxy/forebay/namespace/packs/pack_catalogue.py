@@ -33,7 +33,7 @@ from forebay.core.fences import Fences
 from forebay.core.names import ObjectName
 from forebay.core.requester import requester
 from forebay.core.task_registry import TaskRegistry
-from forebay.namespace.origin_pages import OriginPages
+from forebay.namespace.origin_pages import OriginPages, PageRequest
 from forebay.namespace.packs.index_file import IndexFile, fetch_index
 from forebay.namespace.packs.pack_view import PackView
 from forebay.namespace.packs.tombstone_store import LISTED_AGAIN, TombstonesReplaced, TombstoneStore
@@ -253,7 +253,7 @@ class PackCatalogue:
         """Key, ETag, size and time of each object under a prefix. Raises OriginError, Throttled, S3Error."""
         form, after = ListingForm(), ""
         while True:
-            page = await self._pages.fetch(bucket, prefix, after, form, limit=MAX_KEYS)
+            page = await self._pages.fetch(PageRequest(bucket, prefix, after, MAX_KEYS), form)
             for key, facts in zip(page.keys, page.facts, strict=True):
                 entry = entry_facts(facts)
                 if entry is None:

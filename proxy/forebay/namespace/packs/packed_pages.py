@@ -13,7 +13,7 @@ from typing import Final
 
 from forebay.core.heads import head_of
 from forebay.core.names import ObjectName
-from forebay.namespace.origin_pages import OriginPages
+from forebay.namespace.origin_pages import OriginPages, PageRequest
 from forebay.namespace.packs.pack_catalogue import PackCatalogue
 from forebay.namespace.packs.pack_view import PackView
 from forebay.namespace.pending_entries import entry_of
@@ -48,22 +48,10 @@ class PackedPages(OriginPages):
         scopes = self._rules().packed.scopes(bucket, prefix)
         return [(scope, await self._catalogue.view(bucket, scope.packed, scope.freshness)) for scope in scopes]
 
-    async def fetch(
-        self,
-        bucket: str,
-        prefix: str,
-        after: str,
-        form: ListingForm,
-        *,
-        limit: int,
-        is_awaited: bool = True,
-        delimiter: str = "",
-    ) -> ListedEntries:
+    async def fetch(self, wanted: PageRequest, form: ListingForm, *, is_awaited: bool = True) -> ListedEntries:
         """See OriginPages. Raises PackUnavailable as well."""
-        views = await self._views(bucket, prefix)
-        page = await self._pages.fetch(
-            bucket, prefix, after, form, limit=limit, is_awaited=is_awaited, delimiter=delimiter
-        )
+        views = await self._views(wanted.bucket, wanted.prefix)
+        page = await self._pages.fetch(wanted, form, is_awaited=is_awaited)
         if not any(view.members for _, view in views):
             return page
         end = max([*page.keys[-1:], *page.prefixes[-1:]]) if page.is_truncated else None
@@ -71,10 +59,10 @@ class PackedPages(OriginPages):
             end += LAST_CHARACTER
         added: dict[str, str | None] = {}
         for scope, view in views:  # a name that two packs have is of the first
-            added = await self._added(bucket, scope, view, prefix, after, end, form, limit, delimiter) | added
+            added = await self._added(wanted, scope, view, end, form) | added
         names = added | dict.fromkeys(page.prefixes) | dict(zip(page.keys, page.facts, strict=True))
-        shown = sorted(names)[:limit]
-        is_truncated = page.is_truncated or len(names) > len(shown) or len(added) > limit
+        shown = sorted(names)[: wanted.limit]
+        is_truncated = page.is_truncated or len(names) > len(shown) or len(added) > wanted.limit
         keys = [name for name in shown if names[name] is not None]
         facts_of = [facts for name in keys if (facts := names[name]) is not None]
         return ListedEntries(
@@ -82,20 +70,13 @@ class PackedPages(OriginPages):
         )
 
     async def _added(
-        self,
-        bucket: str,
-        scope: PackedScope,
-        view: PackView,
-        prefix: str,
-        after: str,
-        end: str | None,
-        form: ListingForm,
-        limit: int,
-        delimiter: str,
+        self, wanted: PageRequest, scope: PackedScope, view: PackView, end: str | None, form: ListingForm
     ) -> dict[str, str | None]:
-        """The first names behind `after`, one more than `limit` at most: facts of members; None: a common prefix."""
+        """Returns the first names of members, at most one more than the page has: their facts; None: a common
+        prefix."""
         names: dict[str, str | None] = {}
-        rules, position = self._rules(), after
+        bucket, prefix, position, limit, delimiter = wanted
+        rules = self._rules()
         while len(names) <= limit:
             batch = await view.members_behind(position, prefix, end, min(_BATCH, limit + 1))
             for member in batch:
