@@ -1,4 +1,4 @@
-"""The drain duty: what one worker of the node does for all of them, whoever has the journal's lock.
+"""The drain duty: the work that one worker of the node, the holder of the journal's lock, does for all of them.
 
     writes       are carried out at the origin      (drainer)
     moved parts  are carried there                  (upload_moves)
@@ -70,7 +70,7 @@ class DrainDuty:
 
     @property
     def is_ready(self) -> bool:
-        """Whether this worker has the duty, and has been shown all that is pending: what it says of a record counts."""
+        """Whether this worker has the duty and has loaded all pending records: its decisions about a record count."""
         return self.is_taken and self._arrived is None
 
     async def take_over(self, load: CooperativeWork[None], shown: ShownRecords, pending: PendingObjects) -> None:
@@ -90,7 +90,7 @@ class DrainDuty:
             raise
 
     def assume(self, shown: ShownRecords, pending: PendingObjects) -> CooperativeWork[None]:
-        """Has everything that is shown carried out, in its order, and then what came since `begin_assuming`."""
+        """Has all shown writes carried out, in their order, and then those that came since `begin_assuming`."""
         known: list[tuple[int, RecordId, ObjectName]] = []
         for record, write in list(shown.writes.items()):
             known.append((write.interval.written, record, write.name))
@@ -140,7 +140,7 @@ class DrainDuty:
         return self.is_taken
 
     async def wait_settled(self, record: RecordId) -> bool:
-        """Waits until records are settled whose last one this is. Returns whether they are, durably."""
+        """Waits until records are settled, of which this is the last one. Returns whether they are, durably."""
         if (task := self._settling.get(record)) is not None:
             await asyncio.wait([task])
         return not any(record in records for records in self._left)
@@ -153,7 +153,7 @@ class DrainDuty:
             self._left.append(records)
 
     async def settle_left(self) -> None:
-        """Has settled what could not be before. Never raises."""
+        """Settles records that could not be settled before. Never raises."""
         left, self._left = self._left, []
         for records in left:
             await self._settle(records)

@@ -58,7 +58,7 @@ class CheckedWrite:
 
 @dataclass(slots=True)
 class JournalReport:
-    """What a journal holds."""
+    """The content of a journal."""
 
     writes: list[CheckedWrite] = field(default_factory=list)
     """As they were acknowledged."""

@@ -54,7 +54,7 @@ class TransferRefused(StorageError):
 
 @dataclass(slots=True)
 class TransferReport:
-    """What became of the writes."""
+    """The results of the writes."""
 
     sent: int = 0
     present: int = 0

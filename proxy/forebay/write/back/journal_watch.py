@@ -1,6 +1,6 @@
-"""The journal watch: what one worker does about the journal's directory, from its start to its end.
+"""The journal watch: one worker's periodic work on the journal's directory, from its start to its end.
 
-start        what earlier runs left pending is shown to readers again, and carried out
+start        shows the pending writes of earlier runs to readers again, and has them carried out
 run          takes over from a drainer that has ended; reclaims, or looks for records settled without a message
 stop         waits for pending writes, for a bounded time; logs how many are left in the journal
 """
@@ -62,7 +62,8 @@ class JournalWatch:
         """Whether another worker has begun while this one read the journal."""
 
     async def start(self) -> None:
-        """Shows what is pending to readers, and has it carried out. Before anything is served. Raises OSError."""
+        """Shows the pending writes to readers, and has them carried out. To be called before anything is served. Raises
+        OSError."""
         is_drainer = self._journal.try_become_drainer()
         await self._room.measure()
         with self._shown.remembering():
@@ -181,7 +182,7 @@ def _settled(known: frozenset[RecordId], scan: JournalScan) -> frozenset[RecordI
 
 
 async def _attempt(work: Awaitable[T], failure: str) -> T | None:
-    """Returns what `work` does, or None: it has failed, whatever the reason, and is tried again later."""
+    """Returns the result of `work`; None: it has failed, and is tried again later."""
     try:
         return await work
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The backlog of the node, from any of its workers: the writes that are pending, and what a person does about them.
+"""The backlog of the node, from any of its workers: the pending writes, and a person's orders about them.
 
 Every worker knows which writes are pending. The one that carries them out knows how far each is, and has it tried again
 or given up, so the others ask it (RPC `backlog`).
@@ -36,7 +36,7 @@ class NodeBacklog:
         self._peers = peers
 
     async def flush(self, bucket: str, prefix: str, seconds: float, before: str) -> FlushReport:
-        """Waits until what is pending under a prefix is at the origin, for so many seconds at most. `before`: of an
+        """Waits until the pending writes under a prefix are at the origin, for so many seconds at most. `before`: of an
         earlier flush, whose writes are waited for; empty: it is the first."""
         latest = int(before) if before.isdecimal() else self._write_back.journal.stamp()
         flush = NodeFlush(self._write_back.shown, self._write_back.pending, bucket, prefix, latest)

@@ -4,10 +4,10 @@
       ├──LOOK_SECONDS──> all that are left wait for a person: it ends, and names the stuck writes
       └──> the time is over
 
-What is left waits for a person if it is stuck or in conflict, or has to come after such a write (policy.drain_order).
-While any other is left, the flush goes on: that one may well arrive. What the origin has and the journal can't note, as
-its file system is read-only, is not left; but a later write of its object waits for who repairs that, and so does all
-that comes after it. In any worker: each knows all of them.
+A write waits for a person if it is stuck or in conflict, or has to come after such a write (policy.drain_order). While
+any other write is left, the flush continues: that one may well arrive. A write that the origin has and the journal
+can't note, because its file system is read-only, does not count as left; but a later write of its object waits until a
+person repairs that, and so do all writes after it. A flush can run in any worker: each knows all writes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ NAMED: Final = 10
 
 
 class FlushReport(NamedTuple):
-    """What became of a flush."""
+    """The result of a flush."""
 
     left: int
     """Of the writes that were pending when it began, those that are not at the origin."""
@@ -58,7 +58,7 @@ class NodeFlush:
             await wait_unless(self._pending.wait_settled(names), self._is_over, seconds)
 
     def report(self) -> FlushReport:
-        """Returns what is left."""
+        """Returns the remaining writes."""
         left, stuck = dict(self._left()), _StuckWrites(self._shown, self._pending)
         held_up = (
             {record: write for record, write in left.items() if stuck.delays(record, write)} if stuck.by_record else {}

@@ -52,7 +52,7 @@ class Acceptance:
         self._has_room = has_room
 
     async def obstacle(self, context: WriteContext) -> str | None:
-        """Returns why a write has to go through, in words; None: it is accepted, or refused, here. Raises S3Error,
+        """Returns the reason why a write has to go through; None: it is accepted, or refused, here. Raises S3Error,
         OriginError, Throttled."""
         forward, decision = context.forward, context.decision
         operation = forward.operation.name
@@ -117,7 +117,7 @@ class Acceptance:
         return None if await self._has_room(length or 0) else "the journal is full"
 
     def _unproven(self, operation: str, names: Sequence[ObjectName]) -> dict[WriteProof | None, ObjectName]:
-        """The proofs that writes of these objects need, and that there are not, each with one of the objects."""
+        """Returns the missing proofs for writes of these objects, each with one of the objects."""
         covers, found = self._proofs.covers, dict[WriteProof | None, ObjectName]()
         for name in names:
             proof = proof_of(operation, name)
@@ -126,8 +126,8 @@ class Acceptance:
         return found
 
     async def accept(self, context: WriteContext) -> str | None:
-        """Accepts a write without an obstacle, and answers it: None. Where one has come up meanwhile, returns it as
-        `obstacle` does. Raises S3Error, OriginError, Throttled, ConnectionError."""
+        """Accepts a write without an obstacle, answers it and returns None. Returns an obstacle that has come up
+        meanwhile, as `obstacle` does. Raises S3Error, OriginError, Throttled, ConnectionError."""
         match context.forward.operation.name:
             case "PutObject":
                 await self._objects.put(context)

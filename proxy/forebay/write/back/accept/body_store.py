@@ -4,9 +4,9 @@
              └──> thread: body file
 
 A small body becomes its record's payload, and stays in the memory of every worker, as long as all of these take no more
-than MOST_IN_MEMORY. A larger one, and one above that, is received, hashed and written at the same
-time (core.piece_queue), so the slowest of these is what it takes: MD5, at some 0.7 GB/s, unless the disk is slower.
-Where the client has declared the MD5, it is computed to verify it, and not once more.
+than MOST_IN_MEMORY. A larger one, and one above that, is received, hashed and written at the same time
+(core.piece_queue), so it takes as long as the slowest of these: MD5, at some 0.7 GB/s, unless the disk is slower. If
+the client has declared the MD5, it is computed once, for its verification.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -47,7 +47,7 @@ class StoredBody(NamedTuple):
 
     @property
     def bodies(self) -> tuple[BodyRef, ...]:
-        """What its record refers to."""
+        """Returns the bodies that its record refers to."""
         return () if self.ref is None else (self.ref,)
 
     def release(self) -> None:
@@ -80,7 +80,7 @@ class HashedSource:
 
     @property
     def header(self) -> tuple[str, str]:
-        """The header with the checksum of what was read."""
+        """Returns the header with the checksum of the bytes read."""
         return self._name, encode(self._hasher.digest())
 
     async def pieces(self) -> AsyncIterator[Piece]:

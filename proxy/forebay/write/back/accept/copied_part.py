@@ -56,7 +56,7 @@ class CopySources:
         self._pending = pending
 
     async def open(self, forward: ForwardRequest) -> SourceBody:
-        """Returns what an UploadPartCopy copies. Raises S3Error as the origin would, OriginError, Throttled."""
+        """Returns the source of an UploadPartCopy. Raises S3Error as the origin would, OriginError, Throttled."""
         source, headers = parse_copy_source(forward.request.headers), forward.request.headers
         if source is None:
             raise S3Error("InvalidArgument", "A copied part has a source.", ArgumentName=COPY_SOURCE)
@@ -115,7 +115,8 @@ class CopySources:
 
 
 def source_damaged(reason: str) -> S3Error:
-    """The refusal of a copy whose source is damaged in the journal, and not at the origin: nobody has to wait."""
+    """Returns the refusal of a copy whose source is damaged in the journal and not at the origin: a retry does not
+    help."""
     message = f"The source of the copy is not at the origin yet, and its bytes in the journal can't be read: {reason}."
     return S3Error("ServiceUnavailable", message)
 

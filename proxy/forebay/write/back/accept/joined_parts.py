@@ -34,8 +34,8 @@ class JoinedParts:
         self._origins = origins
 
     async def join(self, context: WriteContext, parts: Sequence[PendingPart]) -> Sequence[PendingPart]:
-        """Returns the parts as the origin accepts them. Raises S3Error: EntityTooSmall where it accepts none of that,
-        SlowDown where the journal has no room."""
+        """Returns parts that the origin accepts. Raises S3Error: EntityTooSmall if none can be made of these, SlowDown
+        if the journal has no room."""
         dialect = self._origins.of(context.forward.target.bucket).dialect
         least = dialect.smallest_part
         if all(each.part.size >= least for each in parts[:-1]):

@@ -3,12 +3,13 @@
     asked, and the size is old ──> measured on a thread ──> size = theirs + what was accepted meanwhile
                                      └ a small write that fits goes on beside it
 
-The files of a long backlog are many: to look at all of them would keep the event loop from its readers. What was
-accepted since the last measurement, by any worker (record_exchange), is added to it, what was removed subtracted. Near
-its end the journal takes nothing: what is accepted already (parts of uploads, records of deletions) must still fit.
+A long backlog has many files, and a scan of all of them would block the event loop. Bytes that any worker
+(record_exchange) has accepted since the last measurement are added to it, and removed bytes are subtracted. A nearly
+full journal accepts nothing: a reserve is left for records of writes that it has accepted (parts of uploads, records of
+deletions).
 
-Bodies that other workers are receiving count once their records are known. So what goes on beside a measurement is a
-small share of that reserve, and nothing is refused for an old size.
+Bodies that other workers are receiving count once their records are known. So writes during a measurement take a small
+share of that reserve, and none is refused because of an old size.
 """
 
 import asyncio

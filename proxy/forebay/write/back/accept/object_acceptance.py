@@ -1,7 +1,7 @@
 """Acceptance of writes of objects: PUT, copy, delete, batch delete.
 
-A copy of an object whose last write is pending is accepted as a PUT of the same bytes: what the origin has of the
-source may change before the copy is carried out. Any other copy goes through.
+A copy of an object whose last write is pending is accepted as a PUT of the same bytes: the source at the origin may
+change before the copy is carried out. Any other copy goes through.
 """
 
 import asyncio

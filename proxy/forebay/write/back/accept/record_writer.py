@@ -3,7 +3,8 @@
     body ──> body file, or the record's payload ──> record, durable ──> published ──> answered
                                                                     └─ the only worker: answered, and published at once
 
-What the journal fails to keep is refused (503 SlowDown), and `has_failed` for a while: writes go through meanwhile.
+A write that the journal fails to keep is refused (503 SlowDown). Then `has_failed` is true for a while, and writes go
+through.
 """
 
 import asyncio
@@ -163,7 +164,7 @@ class RecordWriter:
             raise self._failed(context, reason) from None
 
     def etag(self, context: WriteContext, digest: str) -> str:
-        """The ETag that the origin of the bucket will give what has this digest."""
+        """Returns the ETag that the origin of the bucket will give a body with this digest."""
         return self._dialect(context).etag(digest)
 
     def has_checksums(self, context: WriteContext) -> bool:

@@ -1,16 +1,17 @@
-"""Upload expiry: uploads of the journal that their clients have left are aborted, as they take room that others need.
+"""Upload expiry: aborts uploads of the journal that their clients have abandoned, because they take room that others
+need.
 
     idle: no part accepted, and none being received in any worker, nor sent on to the origin for `max_age`
     idle for `max_age`                                        ──> aborted
     all unfinished uploads above half of the journal, and
     idle for IDLE_SECONDS, the longest first                  ──> aborted, until they take less
 
-Within a run that is judged by the node's clock, which nobody can set. How long an upload was idle before this run began
-only the system's clock tells, as it was set at both times: that is believed once the run is IDLE_SECONDS old, or
-`max_age`, so that whoever waited for the restart can go on.
+Within a run the idle time is measured by the node's clock, which nobody can set. The idle time before this run is known
+only by the system's clock, as it was set at both times. It counts once the run is IDLE_SECONDS or `max_age` old, so
+that clients that waited for the restart can continue.
 
-The draining worker does it, in sight: a line of the log for each, and a metric. A client that goes on with such an
-upload is answered NoSuchUpload, as after its bucket's own rule for unfinished uploads.
+The draining worker aborts them, with a line of the log for each, and a metric. A client that continues such an upload
+gets NoSuchUpload, as after a bucket's own rule for unfinished uploads.
 """
 
 import logging
@@ -103,7 +104,7 @@ class UploadExpiry:
         self._used[upload_id] = self._stamp()
 
     def _is_used(self, upload_id: str) -> bool:
-        """Whether there was such a request, as far as is known: what an earlier run has sent is not."""
+        """Whether such a request is known; those of an earlier run are not."""
         return self._seconds_since(self._used.get(upload_id, self._started)) < self._max_age
 
     def _seconds_since(self, time: int) -> float:
@@ -120,7 +121,7 @@ class UploadExpiry:
         return IdleUpload(upload, seconds)
 
     async def expire(self) -> None:
-        """Aborts what has expired."""
+        """Aborts the expired uploads."""
         expired = expired_uploads(map(self._idle, self._uploads.by_id.values()), self._max_age, self._bound)
         found = [
             each for each in expired if not each.upload.origin_id or not self._is_used(each.upload.upload.upload_id)

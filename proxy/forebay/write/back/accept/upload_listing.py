@@ -5,7 +5,7 @@
     page             a/1   a   b   c/1   d is behind the page
 
 Uploads are ordered by key; of one key, those of the origin come first, in its order, then those of the journal by id.
-So a page goes on behind (key, upload id): where that id is of the journal, the origin has no more uploads of that key.
+So a page continues behind (key, upload id): if the id is of the journal, the origin has no more uploads of that key.
 Not shown are uploads of the origin that stand for one of the journal: moved ones, and those that carry a completion out
 (write.back.drain.own_uploads). Where that leaves a page empty, it goes on behind the last one of the origin's page.
 
@@ -96,8 +96,8 @@ class UploadListings:
         self._origins = origins
 
     async def answer(self, target: Target) -> bytes | None:
-        """Returns the page; None: the origin's own is all there is, or says why there is none. Raises S3Error,
-        OriginError, Throttled."""
+        """Returns the page; None: the origin's own page is complete, or has the error. Raises S3Error, OriginError,
+        Throttled."""
         own = [
             each
             for each in self._uploads.by_id.values()

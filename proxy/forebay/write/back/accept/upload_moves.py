@@ -4,11 +4,11 @@
                                ├──> parts in the journal: carried there, and settled one by one
                                └──> requests from now on: forwarded, with the upload's id there (moved_uploads)
 
-The client's borders, headers and ETags are the parts' at the origin, so its completion is valid there as it is. Nothing
-is acknowledged but by the origin from the move on: an upload that is unfinished there may be aborted by anybody.
+The client's borders, headers and ETags are the parts' at the origin, so its completion is valid there as it is. From
+the move on only the origin acknowledges: anybody may abort an unfinished upload there.
 
-A kill at any moment leaves the upload here or there: before the record, an upload without parts at the origin, which
-is nobody's; after it, parts that are carried by the next drainer, some of them once more, with the same bytes.
+A kill at any moment leaves the upload on one side: before the record, the origin has an upload without parts, which
+nobody uses; after it, the next drainer carries the parts, some of them again, with the same bytes.
 """
 
 import asyncio
@@ -224,13 +224,13 @@ class UploadMoves:
     async def note(
         self, upload: PendingUpload, operation: str, status: int, completion: OriginCompletion | None
     ) -> None:
-        """The origin has answered a request of a moved upload. 404: it has not the upload any more. `completion`: what
-        a successful one has made."""
+        """Notes the origin's response to a request of a moved upload. 404: the upload has ended there. `completion`:
+        the result of a successful completion."""
         if operation in _LAST and (200 <= status < 300 or status == 404):
             await self.end(upload, completion)
 
     async def end(self, upload: PendingUpload, completion: OriginCompletion | None = None) -> None:
-        """Forgets a moved upload, which has ended at the origin. Never raises: what is left of it here expires."""
+        """Forgets a moved upload that has ended at the origin. Never raises: its remaining records expire."""
         ended = AbortedUpload(upload.upload.name, upload.upload.upload_id, completion)
         try:
             await self._writer.publish(ended, await self._writer.append(ended))

@@ -21,7 +21,7 @@ class UploadRoom:
 
     @property
     def is_ending(self) -> bool:
-        """Whether nothing new is accepted, as the process was told to end."""
+        """Whether new writes are not accepted any more, as the process is ending."""
         return self._room.is_ending
 
     async def has_room(self, size: int) -> bool:

@@ -57,8 +57,8 @@ class WriteProbe:
         self._refused: TTLCache[WriteProof, bool] = TTLCache(MAX_PROOFS, PAUSE, clock)
 
     async def prove(self, proof: WriteProof, name: ObjectName) -> None:
-        """Has a proof added, if the origin gives it by a probe with this object. Raises OriginUnreachable if the origin
-        is silent."""
+        """Probes the origin with this object, and adds the proof on success. Raises OriginUnreachable if the origin is
+        silent."""
         if proof in self._refused:
             return
         if proof not in self._under_way:
@@ -71,8 +71,8 @@ class WriteProbe:
             raise OriginUnreachable("no answer in time to whether it would take such a write")
 
     def credential_obstacle(self, bucket: str) -> str | None:
-        """Returns why what is acknowledged now may not be carried out by Forebay's credential, in words; None: it can
-        be, as far as is known. Raises S3Error NoSuchBucket."""
+        """Returns the reason why Forebay's credential may fail to carry out an acknowledged write; None: none is known.
+        Raises S3Error NoSuchBucket."""
         client = self._origins.of(bucket)
         if client.credential_check.fault is not None:
             return "the origin refuses the credential"

@@ -8,8 +8,8 @@
 A write is acknowledged here only under a proof, so a missing permission or bucket is seen by its client, in time. What
 is proven is Forebay's own right: a principal with a credential of its own at the origin writes through.
 
-All workers of a node have the same proofs: each tells the others what it has learnt. A message that is lost costs a
-probe, or a write that the origin refuses later.
+All workers of a node share their proofs by messages. A lost message costs a probe, or a write that the origin refuses
+later.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ _KINDS: Final = {
 
 
 class WriteProof(NamedTuple):
-    """What is proven: writes of a kind below a folder."""
+    """A proof: the origin accepts writes of a kind below a folder."""
 
     kind: str
     """`put` or `delete`."""
@@ -105,7 +105,7 @@ class WriteProofs:
         self._peers.notify({"kind": "write_proof", "bucket": name.bucket, "outgrown": name.key})
 
     def receive(self, message: Document) -> None:
-        """Adopts what another worker has learnt. Raises PeerUnavailable for a malformed message."""
+        """Adopts a proof, or a refusal, of another worker. Raises PeerUnavailable for a malformed message."""
         if "bucket" in message:
             bucket = decode(lambda: str(message["bucket"]))
             if "outgrown" in message:

@@ -8,8 +8,8 @@
     a later one of its object has arrived ───────> settled, without an attempt
     keep, of another origin ─────────────────────> stuck; nothing waits for it
 
-A write is never dropped: what fails is tried again for ever, each by itself; what the origin refuses for good stays, in
-sight, and so does whatever depends on it. One worker of the node drains (Journal.try_become_drainer).
+A write is never dropped. A failed write is tried again for ever, by itself; a write that the origin refuses for good
+stays visible, and so do the writes that depend on it. One worker of the node drains (Journal.try_become_drainer).
 """
 
 import asyncio

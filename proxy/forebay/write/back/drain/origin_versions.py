@@ -1,4 +1,4 @@
-"""Origin versions: what is known of an object at the origin, so that a write around Forebay is noticed.
+"""Origin versions: the known version of an object at the origin, by which a write around Forebay is detected.
 
     accepted   the record names what readers here saw then: an ETag, that there was no object, or nothing was known
     sent       the origin has that, or the version that Forebay itself has made since: the write is carried out
@@ -73,7 +73,7 @@ class OriginVersions:
             self._made.popitem(last=False)
 
     def is_ours(self, name: ObjectName, found: str, expected: str) -> bool:
-        """Returns whether what was found at the origin is what was expected, or what Forebay has made since."""
+        """Returns whether the version at the origin is the expected one, or one that Forebay has made since."""
         return any(_same(found, each) for each in (expected, self._made.get(name)) if each is not None)
 
     def overwrites(self, name: ObjectName) -> bool:

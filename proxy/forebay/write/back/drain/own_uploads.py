@@ -1,5 +1,6 @@
 """Own uploads: the uploads at the origin by which Forebay carries completions out. Their clients have completed them
-already, under ids of the journal, so no listing shows them: whoever aborts what is unfinished would abort these.
+already, under ids of the journal, so no listing shows them: otherwise a client that aborts unfinished uploads would
+abort them.
 
 The worker that created one knows its id. A listing, in any worker, asks the others once it has the origin's page.
 """

@@ -23,7 +23,7 @@ Result = Literal["done", "stuck", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class PersistOutcome:
-    """What became of an attempt. `reason`: in words, where it is not done."""
+    """The outcome of an attempt. `reason`: a sentence, if the write is not done."""
 
     result: Result
     reason: str = ""
@@ -62,7 +62,7 @@ def judge_failure(error: ForebayError | OSError) -> PersistOutcome:
 
 
 def unsettled_reason(error: OSError) -> str:
-    """Returns why a write that is done can't be settled."""
+    """Returns the reason why a write that is done can't be settled."""
     return f"the origin has it, and the journal can't be written: {error.strerror}"
 
 

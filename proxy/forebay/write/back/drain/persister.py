@@ -11,8 +11,8 @@
          ├─> 403, 404, other 4xx ──> stuck: only a person can help
          └─> 5xx, no answer      ──> failed: once more, later
 
-"May have been done": an answer was lost, or the record is from an earlier run. What is there is compared with what was
-acknowledged, so nothing is written twice over somebody else's object.
+"May have been done": an answer was lost, or the record is from an earlier run. The version at the origin is compared
+with the acknowledged one, so a write is never repeated over somebody else's object.
 """
 
 from collections.abc import Awaitable, Callable
@@ -72,13 +72,13 @@ class Persister:
         self._conditional = ConditionalWrites(origins.origin_of)
 
     async def prepare(self, write: AcceptedWrite) -> PreparedUpload | PersistOutcome | None:
-        """Does what needs no order; None: there is nothing of the kind. Never raises."""
+        """Prepares the steps that need no order; None: there are none. Never raises."""
         if write.kind != "complete":
             return None
         return await self._preparation.prepare(write)
 
     async def abort(self, write: AcceptedWrite, prepared: PreparedUpload) -> None:
-        """Gives up what was prepared. Never raises."""
+        """Aborts the prepared steps. Never raises."""
         await self._preparation.abort(write, prepared)
 
     async def look(self, write: AcceptedWrite) -> PersistOutcome | None:
@@ -105,8 +105,8 @@ class Persister:
     async def _found(
         self, write: AcceptedWrite, outcome: PersistOutcome, version: PendingVersion | None = None
     ) -> PersistOutcome:
-        """Invalidates what an earlier attempt has written: what was read of the origin before its effect may have been
-        stored since its own invalidation, and its answer was lost."""
+        """Invalidates an object that an earlier attempt has written, whose answer was lost: a read from before its
+        effect may have been stored after its own invalidation."""
         if outcome.result == "done":
             head = version.head if version is not None else None
             await self._invalidator.invalidate((write.name,), head.generation if head is not None else None)

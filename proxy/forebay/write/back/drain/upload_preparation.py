@@ -37,7 +37,7 @@ class UploadPreparation:
         self._own = own
 
     async def prepare(self, write: AcceptedWrite) -> PreparedUpload | PersistOutcome:
-        """Returns an upload with all parts of a completion, or what became of the attempt. Never raises."""
+        """Returns an upload with all parts of a completion, or the outcome of the failed attempt. Never raises."""
         try:
             return await self._prepare(write)
         except UploadRefused as refused:
@@ -68,5 +68,5 @@ class UploadPreparation:
         return PreparedUpload(origin_id, [task.result() for task in tasks])
 
     async def abort(self, write: AcceptedWrite, prepared: PreparedUpload) -> None:
-        """Gives a prepared upload up. Never raises."""
+        """Aborts a prepared upload. Never raises."""
         await self._at_origin.abort(write.name, prepared.upload_id)

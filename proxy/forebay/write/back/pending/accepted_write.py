@@ -1,4 +1,4 @@
-"""Accepted writes: what the journal keeps of them, to carry them out at the origin and to answer readers until then.
+"""Accepted writes: the fields that the journal keeps, to carry them out at the origin and to answer readers until then.
 
     put, delete, complete     change an object: they have a place in the order
     create, part, move, abort change an upload, which nobody sees but its writers
@@ -229,7 +229,7 @@ JournalEntry: TypeAlias = AcceptedWrite | AcceptedUpload | AcceptedPart | Aborte
 
 
 def decode_record(record: PendingRecord) -> JournalEntry:
-    """Returns what a record says. Raises ValueError for one that no Forebay of this version wrote."""
+    """Returns the content of a record. Raises ValueError for one that no Forebay of this version wrote."""
     try:
         return _decode(record.document)
     except (KeyError, TypeError, ValueError):

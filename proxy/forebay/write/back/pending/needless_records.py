@@ -1,8 +1,7 @@
-"""Needless records: those that nothing needs any more, of uploads that have ended, and of writes that are refused or
-superseded.
+"""Needless records: records of uploads that have ended, and of writes that were refused or superseded.
 
     settle ──> the drainer is here:      it settles them
-           └─> it is in another worker:  it does, unless it ends before that; whoever takes over goes on
+           └─> it is in another worker:  it does, unless it ends before that; its successor continues
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -26,7 +25,7 @@ class NeedlessRecords:
         return is_settled
 
     def settle_left(self, needed: Container[RecordId]) -> None:
-        """Has settled what the worker that has drained until now was to settle, but for what is `needed`."""
+        """Settles the records that the former drainer was to settle, except the `needed` ones."""
         left, self._left = self._left, {}
         for records in left.values():
             self.settle([record for record in records if record not in needed])

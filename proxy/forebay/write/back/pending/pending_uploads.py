@@ -92,12 +92,12 @@ class PendingUpload:
 
     @property
     def changed(self) -> int:
-        """When its last part was about to be written, or the upload was created; on the node's clock."""
+        """Returns when its last part was about to be written, or the upload was created; on the node's clock."""
         return max((part.part.stamp for part in self.parts.values()), default=created_at(self.upload.upload_id))
 
     @property
     def accepted_at(self) -> float:
-        """When that was, in seconds since the epoch, as the clock was set then."""
+        """Returns the time of `changed` in seconds since the epoch, as the clock was set then."""
         return max((part.part.accepted_at for part in self.parts.values()), default=self.upload.accepted_at)
 
 
@@ -213,7 +213,7 @@ class PendingUploads:
             self._completed.pop(write.upload_id, None)
 
     def settle(self, record: RecordId) -> None:
-        """Forgets a part that nothing needs any more."""
+        """Forgets a part that is no longer needed."""
         self.carried.discard(record)
         part = self.parts.pop(record, None)
         upload = self.by_id.get(part.part.upload_id) if part is not None else None
@@ -243,7 +243,7 @@ class PendingUploads:
 
 
 def digest_of(document: bytes, conditions: HeaderPairs | None = None) -> str:
-    """Returns the digest by which a completion is known again. `conditions`: those that it has for the origin
+    """Returns the digest by which a repeated completion is recognised. `conditions`: those that it has for the origin
     (write.back.drain.origin_completion)."""
     digest = md5(document, usedforsecurity=False)
     for name, value in sorted((name.lower(), value) for name, value in conditions or ()):

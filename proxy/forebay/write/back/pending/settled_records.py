@@ -1,4 +1,4 @@
-"""The settled writes that are kept in mind, as what comes late has to be known again.
+"""The settled writes that are remembered, so that late messages and records are recognised.
 
     by record    a message about one of them may come late, and a scan may have found it before it was settled
     by object    what was written to the journal before the last one that arrived must not be carried out any more:

@@ -57,7 +57,7 @@ class KeptWrite(NamedTuple):
 
 
 class RecordListener(Protocol):
-    """Told of what is shown (write.back.drain_duty)."""
+    """Is called for each shown record (write.back.drain_duty)."""
 
     def carry_out(self, write: AcceptedWrite, version: PendingVersion, *, is_recovered: bool) -> None:
         """A write is shown."""
@@ -68,7 +68,7 @@ class RecordListener(Protocol):
         ...
 
     def settle_soon(self, records: Sequence[RecordId]) -> bool:
-        """Nothing needs these records any more. Returns whether this worker settles them."""
+        """These records are no longer needed. Returns whether this worker settles them."""
         ...
 
 
