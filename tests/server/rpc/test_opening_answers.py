@@ -211,6 +211,18 @@ async def test_an_object_that_the_owner_may_not_answer_with_is_refused(tmp_path:
         opening.abandon()
 
 
+async def test_nothing_is_requested_for_a_worker_that_takes_no_bytes(tmp_path: Path) -> None:
+    async with relay(tmp_path) as node:
+        node.owning.origin.store.put(*NAME, b"all of it")
+        await node.connect()
+        node.answers[-1].pause_writing()
+        opening = await node.ended()
+        assert opening.head is None
+        assert node.owning.origin.log.count(key=NAME.key) == 0
+        opening.give_up()
+        opening.abandon()
+
+
 async def test_bytes_do_not_wait_for_a_worker_that_takes_none(tmp_path: Path) -> None:
     async with relay(tmp_path) as node:
         node.owning.origin.store.put(*NAME, b"all of it")
@@ -233,8 +245,10 @@ async def test_a_large_object_that_the_owner_knows_is_its_tasks(tmp_path: Path) 
         await node.connect()
         found = await node.own(NAME)
         found.release_flights()
+        requests = node.owning.origin.log.count(key=NAME.key)
         opening = await node.ended()
         assert opening.head is None
+        assert node.owning.origin.log.count(key=NAME.key) == requests, "the owner knows it"
         opening.give_up()
         assert (await node.resolve()).head == found.head
         assert node.asking.origin.log.count(key=NAME.key) == 0
