@@ -136,7 +136,8 @@ async def test_a_client_that_has_read_all_is_not_given_up(ends: Ends) -> None:
     writer.open(transport)
     writer.pause()
     writer.write(b"x")
-    assert timers.pending == 1
+    writer.write(b"y")
+    assert timers.pending == 1, "of all that waits"
     writer.resume()
     assert timers.pending == 0
 

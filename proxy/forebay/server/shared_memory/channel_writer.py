@@ -152,16 +152,12 @@ class ChannelWriter:
             self._stall_timer.start(transport.get_write_buffer_size(), self.unsent)
 
     def send(self, data: bytes, descriptors: Sequence[int]) -> None:
-        """Writes bytes, with descriptors at their start. Raises ConnectionError."""
-        if not descriptors:
-            self.write(data)
-            return
+        """Writes bytes, with descriptors, at least one, at their start. Raises ConnectionError."""
         self.was_used = True
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         try:
             if self._socket is None:
-                self._socket = socket.socket(fileno=os.dup(self._fd))
-                self._socket.setblocking(False)
+                self._socket = socket.socket(fileno=os.dup(self._fd))  # of one description, so it does not block, either
             sent = self._socket.sendmsg([data], rights)
         except OSError as error:
             self.abort()  # other frames may count on these descriptors
