@@ -188,7 +188,7 @@ async def test_who_shares_such_an_answer_has_it_from_the_owner(tmp_path: Path) -
         found.release_flights()
 
 
-@pytest.mark.parametrize("case", ["always", "in doubt", "pending", "aged", "large", "full"])
+@pytest.mark.parametrize("case", ["always", "in doubt", "pending", "aged", "large", "full", "evicted"])
 async def test_an_object_that_the_owner_may_not_answer_with_is_refused(tmp_path: Path, case: str) -> None:
     async with relay(tmp_path) as node:
         node.owning.origin.store.put(*NAME, bytes(4 * BLOCK if case == "large" else 9))
@@ -205,6 +205,12 @@ async def test_an_object_that_the_owner_may_not_answer_with_is_refused(tmp_path:
             node.owning.now += 61.0
         elif case == "full":
             node.answers[-1].pause_writing()
+        elif case == "evicted":  # of its block; its head is still there
+            memory = node.owning.tiers.memory
+            head = memory.head(NAME)
+            assert head is not None
+            memory.forget(NAME)
+            memory.put_head(NAME, head)
         opening = await node.ended()
         assert opening.head is None
         opening.give_up()

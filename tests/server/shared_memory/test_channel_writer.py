@@ -149,6 +149,25 @@ async def test_what_is_written_for_a_client_that_has_left_is_dropped(ends: Ends)
     assert not writer.can_send
 
 
+async def test_a_ring_is_made_once_there_are_descriptors_for_it(ends: Ends) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1, limits[1]))
+    try:
+        assert ends.writer.allocate(100) is None
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert ends.writer.allocate(100) is not None
+
+
+async def test_no_slot_of_a_ring_is_used_that_cannot_be_passed(ends: Ends) -> None:
+    """Its descriptor would overtake what is queued."""
+    writer, transport = ends.writer, ends.writer.transport
+    assert transport is not None
+    while not transport.get_write_buffer_size():
+        writer.write(b"x" * 1000)
+    assert writer.allocate(100) is None
+
+
 @pytest.mark.parametrize("leaves", [False, True])
 async def test_all_that_wait_for_the_client_go_on(ends: Ends, *, leaves: bool) -> None:
     """An entry of a batch in its turn may wait for what was written before, as the batch does."""

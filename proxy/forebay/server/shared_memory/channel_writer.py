@@ -63,7 +63,6 @@ class ChannelWriter:
         self._resumed: asyncio.Future[None] | None = None
         """What drains wait for."""
         self.ring: ClientRing | None = None
-        self._ring_failed = False
         self.was_used = False
         """Whether something was written since somebody took note of it."""
         self._stall_timer = StallTimer(services.timers, services.limits.stall, self._unacknowledged, self.abort)
@@ -157,7 +156,7 @@ class ChannelWriter:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         try:
             if self._socket is None:
-                self._socket = socket.socket(fileno=os.dup(self._fd))  # of one description, so it does not block, either
+                self._socket = socket.socket(fileno=os.dup(self._fd))  # of one description: it does not block
             sent = self._socket.sendmsg([data], rights)
         except OSError as error:
             self.abort()  # other frames may count on these descriptors
@@ -169,14 +168,11 @@ class ChannelWriter:
 
     def allocate(self, length: int) -> tuple[ClientRing, int] | None:
         """A slot for `length` bytes of a body; None if there is none."""
+        if self.ring is None:
+            self.ring = self.memory.new_ring()
         ring = self.ring
         if ring is None:
-            if self._ring_failed:
-                return None
-            ring = self.ring = self.memory.new_ring()
-            if ring is None:
-                self._ring_failed = True
-                return None
+            return None
         if not ring.is_passed and not self.can_send:
             return None
         position = ring.allocate(length)
