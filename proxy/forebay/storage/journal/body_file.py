@@ -4,12 +4,12 @@
          0         n  the bytes of the body
          n        8k  CRC-64/XZ of each MiB (the last may be shorter), big-endian
 
-The record that refers to it has the id of the file, n, and the CRC-64/XZ of the checksums: a body without a record is
-nobody's. A range is verified by itself, so a reader of some bytes reads a MiB at most.
+The record that refers to it has the id of the file, n, and the CRC-64/XZ of the checksums; a body without a record is
+removed. A range is verified by itself, so a reader of some bytes reads a MiB at most.
 
     create ──> append, piece by piece ──> finish: synced, its name too ──> the record ──> release ──> remove_body
 
-The writer locks the file until the record is durable, so nobody takes it for abandoned.
+The writer locks the file until the record is durable, so that reclaim does not remove it.
 """
 
 import errno
@@ -34,7 +34,7 @@ _WRITEBACK: Final = 4 << 20
 
 
 class BodyRef(NamedTuple):
-    """What a record says of its body."""
+    """The reference of a record to its body."""
 
     id: str
     size: int
@@ -108,7 +108,7 @@ class BodyWriter:
 
 
 def remove_body(files: JournalFiles, path: str) -> None:
-    """Removes a body that nothing needs any more. Blocking. Raises OSError: its name is there still.
+    """Removes a body that is no longer needed. Blocking. Raises OSError: its name is there still.
 
     Its name first, then its bytes, some at a time: the kernel frees a file in one go, 0.1 ms for each MiB, and no other
     thread has the core meanwhile. Whoever reads it still finds it damaged, as if it had come too late."""

@@ -4,8 +4,8 @@
     submit ──┼──> waiting ──> one batch at a time, on a thread of its own ──> each is answered
     submit ──┘
 
-So a sync is shared by as many writes as arrive during one, and a single write waits for nobody. The thread is woken by
-a queue, and wakes the loop by one callback for each batch: futures of an executor would add two turns of the loop to
+So all writes that arrive during one sync share the next one, and a single write waits for no other. The thread is woken
+by a queue, and wakes the loop by one callback for each batch: futures of an executor would add two turns of the loop to
 each write. When nobody waits, the thread makes room in the log (LogWriter.make_room).
 """
 

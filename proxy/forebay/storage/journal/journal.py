@@ -92,12 +92,11 @@ class Journal:
         return self._commits.submit(NewRecord(encode_document(document), payload))
 
     async def scan(self) -> JournalScan:
-        """Reads what is pending, of all workers. Raises OSError."""
+        """Reads the pending records of all workers. Raises OSError."""
         return await self.run(scan_journal, self._files, self._layout)
 
     async def create_body(self, size: int = 0) -> "JournalBody":
-        """Begins a body that is too large for a record. `size`: what it will have, as far as is known. Raises
-        OSError."""
+        """Begins a body that is too large for a record. `size`: its expected bytes, if known. Raises OSError."""
         writer = await self.run(BodyWriter, self._files, self._layout)
         self.announced[writer.id] = size
         return JournalBody(self, writer)
@@ -129,7 +128,7 @@ class Journal:
         return await self.run(self._remove_bodies, bodies) if bodies else {}
 
     async def reclaim(self) -> JournalScan:
-        """Removes what is not needed any more; returns what is pending. For the drainer. Raises OSError."""
+        """Removes files that are no longer needed; returns the pending records. For the drainer. Raises OSError."""
         return await self.run(reclaim, self._files, self._layout, self._settlement.writing)
 
     async def size(self) -> int:
@@ -256,7 +255,7 @@ def _claim(path: Path, family: str, files: JournalFiles, layout: JournalLayout) 
 
 
 class _Owner(NamedTuple):
-    """What the lock names."""
+    """The content of the lock file."""
 
     family: str
     run: int
@@ -268,7 +267,7 @@ def _lock_line(family: str, run: int) -> str:
 
 
 def _read_lock(lock: int) -> _Owner | None:
-    """Returns what the lock names; None: it is new, or damaged."""
+    """Returns the owner that the lock names; None: the lock is new, or damaged."""
     line = os.pread(lock, _LOCK_SIZE, 0).decode("ascii", "replace").strip()
     family, _, rest = line.partition(" ")
     run = rest.partition(" ")[0]

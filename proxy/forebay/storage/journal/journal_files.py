@@ -1,4 +1,4 @@
-"""The system calls of the journal, in one place: what is durable after which of them is the whole argument.
+"""The system calls of the journal, in one place, with the durability that each of them gives.
 
 Tests put a disk in its place that fails the N-th call, or that forgets, tears and reorders what was not synced
 (tests/harness/crash_disk.py). Every method raises OSError.

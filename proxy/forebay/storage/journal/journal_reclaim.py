@@ -1,4 +1,4 @@
-"""Reclaim: removes what no pending write needs: logs without one, their settled numbers, bodies that no record has.
+"""Reclaim: removes files that no pending write needs: logs without one, their settled numbers, bodies without a record.
 
 A log goes before its settled numbers, durably, or its records would count as pending again. A body without a record is
 looked for twice: its writer holds a lock until the record is durable, so whoever has the lock and finds no record then
@@ -23,7 +23,7 @@ def bodies_of(document: Document) -> list[BodyRef]:
 
 
 def reclaim(files: JournalFiles, layout: JournalLayout, writing: AbstractContextManager[object]) -> JournalScan:
-    """Removes what is not needed; returns what is pending. `writing`: held while settled numbers are written."""
+    """Removes unneeded files; returns the pending records. `writing`: held while settled numbers are written."""
     bodies = {name.removesuffix(BODY) for name in files.names(layout.bodies) if name.endswith(BODY)}
     scan = scan_journal(files, layout)
     for log in scan.finished_logs:

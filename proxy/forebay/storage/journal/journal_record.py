@@ -16,8 +16,8 @@ The id of the log is in the checksum and not in the record. So bytes of another 
 a power cut, never verify, and nobody can put a record into an object's bytes: the id is random and stays in the
 journal's directory.
 
-What can't be read is either a torn end, which nobody was acknowledged, or damage. The records after it tell: each says
-how much of the log was durable before it was written. Damage lies below the largest such offset.
+Unreadable bytes are either a torn end, which was never acknowledged, or damage. The records after them decide: each has
+the durable length of the log before it was written. Damage lies below the largest such length.
 """
 
 import json
@@ -96,7 +96,7 @@ def encode_record(log_id: bytes, number: int, durable: int, document: bytes, pay
 
 
 def read_records(log_id: bytes, content: Buffer | bytes) -> Iterator[LogRecord | LogDamage | TornEnd]:
-    """Yields what a log holds, in order. Damage is yielded where it begins.
+    """Yields the content of a log, in order. Damage is yielded where it begins.
 
     A record after a torn one may be there, unacknowledged as it is: a disk may write in any order until it is synced.
     """

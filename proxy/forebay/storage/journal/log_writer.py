@@ -7,12 +7,12 @@ A batch is as many records as wait (forebay.storage.journal.group_commit), so ma
 
 Behind the records there is room, zeros that are written and synced while nobody waits: a batch that is written over
 them changes neither the size of the file nor its blocks, so its sync waits for the data alone, and not for a commit of
-the file system's journal, which takes as long again, and longer beside large files that are being written. Whatever
-is read from there is no record.
+the file system's journal, which takes as long again, and longer beside large files that are being written. The zeros
+are never read as a record.
 
-What a failed sync leaves on the disk is unknown, for ever: a later one that succeeds proves nothing about it. So the
-log is cut off where it was durable last, and ended, and a record in a new log says that the batch is void. Where not
-even that becomes durable, the batch may come back after a power cut, and its writers must rely on neither
+After a failed sync the content of the disk is unknown: a later sync that succeeds proves nothing about it. So the log
+is truncated to its last durable length and ended, and a record in a new log says that the batch is void. If not even
+that record becomes durable, the batch may come back after a power cut, and its writers must rely on neither
 (`JournalFailed.voided`).
 
 Not thread-safe, and blocking: for one thread.
@@ -44,7 +44,7 @@ class JournalFailed(StorageError):
 
 
 class RecordId(NamedTuple):
-    """Which record: its log, and its number there."""
+    """The address of a record: its log, and its number there."""
 
     log: str
     number: int
@@ -92,8 +92,8 @@ class LogWriter:
         raise JournalFailed(reason, voided=not failed or self._void(failed, first))
 
     def make_room(self) -> None:
-        """Has zeros ready for the next batches, if they are likely to be small. Nothing depends on it: where a write
-        fails there is none in this log; after a sync that failed no other of this log may be believed, so it ends."""
+        """Writes zeros for the next batches, if they are likely to be small. Nothing depends on it: if a write fails,
+        this log gets no room; after a failed sync no other sync of this log can be trusted, so the log ends."""
         if self._fd is None or self._last_batch > _SMALL_BATCH or self._room - self._written > 2 * _SMALL_BATCH:
             return
         start = max(self._room, self._written)
@@ -152,8 +152,8 @@ class LogWriter:
         self._fd = None
 
     def _cut_off(self) -> None:
-        """Removes what may not count from the log, which needs no space: whoever scans it in this run does not find it,
-        even if nothing can be written any more."""
+        """Removes the void records from the log. This needs no space, so a scan in this run does not find them even if
+        nothing can be written any more."""
         if self._fd is not None:
             with suppress(OSError):
                 self._files.truncate(self._fd, self._durable)

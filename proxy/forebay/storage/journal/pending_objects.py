@@ -1,4 +1,5 @@
-"""Pending objects: what readers see of the writes that the journal has and the origin has not.
+"""Pending objects: the versions that readers see of objects with writes in the journal that the origin does not have
+yet.
 
     object ──> its pending writes, as they were written ──> the last one: a head, or that the object was deleted
                                                               └──> the bytes: in records, or in body files
@@ -57,7 +58,7 @@ class BodyPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PendingVersion:
-    """What one write makes of an object."""
+    """The version that one write makes of an object."""
 
     record: RecordId
     written: int
@@ -221,7 +222,7 @@ class PendingObjects:
             raise
 
     async def check(self, name: ObjectName) -> None:
-        """Reads what is pending of the object, each write once, whoever asks: `damage_of` knows then."""
+        """Reads the pending writes of the object, each once for all callers; `damage_of` has the result."""
         for version in [each for each in self._objects.get(name, ()) if each.record not in self._checked]:
             self._checked.add(version.record)
             size = version.head.size if version.head is not None else 0
@@ -234,12 +235,13 @@ class PendingObjects:
                     break
 
     def damage_of(self, name: ObjectName) -> str | None:
-        """Returns why bytes of any pending write of the object could not be read; None: no read of them has failed."""
+        """Returns the reason why bytes of a pending write of the object could not be read; None: no read of them has
+        failed."""
         found = (self._damages.get(version.record) for version in self._objects.get(name, ()))
         return next((damage for damage in found if damage is not None), None)
 
     def damage(self, name: ObjectName, generation: Generation) -> str | None:
-        """Returns why bytes of a pending version could not be read; None: no read of them has failed."""
+        """Returns the reason why bytes of a pending version could not be read; None: no read of them has failed."""
         version = self._version_of(BlockId(name, generation, 0))
         return self._damages.get(version.record) if version is not None else None
 
@@ -250,7 +252,7 @@ class PendingObjects:
         self._damages[record] = reason
 
     async def read_parts(self, parts: Sequence[BodyPart], within: Span) -> Buffer:
-        """Returns bytes of what these parts make together. Raises OSError, BodyDamaged."""
+        """Returns bytes of the object that these parts make together. Raises OSError, BodyDamaged."""
         pieces: list[Buffer | bytes] = []
         ends = list(accumulate(part.size for part in parts))
         for part, end in zip(parts, ends, strict=True):

@@ -32,7 +32,7 @@ class RecordOrigins:
         return {FIELD: {"name": origin.name, "endpoint": origin.endpoint, "cache_id": origin.cache_id}}
 
     def obstacle(self, document: Document) -> str | None:
-        """Returns why a record can't be carried out in this run, in words; None: its bucket has its origin. Raises
+        """Returns the reason why a record can't be carried out in this run; None: its bucket has its origin. Raises
         ValueError for a record that names none."""
         try:
             bucket, named = str(document["bucket"]), document[FIELD]

@@ -1,8 +1,8 @@
-"""The scan of a journal's directory: which writes are pending, and what is damaged. Reads only.
+"""The scan of a journal's directory: finds the pending writes and the damage. Reads only.
 
     logs ──> records ──minus void, minus settled──> pending, in no order across logs
 
-The journal of a running Forebay may be scanned as well: what is being written shows up or not.
+The journal of a running Forebay may be scanned as well: records that are being written are found or not.
 """
 
 import json
@@ -30,7 +30,7 @@ class PendingRecord:
 
 @dataclass(slots=True)
 class JournalScan:
-    """What a directory holds."""
+    """The content of a directory."""
 
     pending: list[PendingRecord] = field(default_factory=list)
     damages: dict[str, list[LogDamage]] = field(default_factory=dict)

@@ -6,8 +6,8 @@
 The highest bit of the number says that the record was dropped, not carried out: no earlier write of its object is
 superseded by it.
 
-Rows that a power cut tore or lost are none: their records count as pending, and are looked at once more. Before a body
-is removed, the row of its record is durable; before the rows are, the log is gone.
+Rows that a power cut tore or lost do not count: their records are pending again, and are compared with the origin
+again. Before a body is removed, the row of its record is durable; before the rows are, the log is gone.
 """
 
 import struct

@@ -1,7 +1,7 @@
 """Needless records: records of uploads that have ended, and of writes that were refused or superseded.
 
-    settle ──> the drainer is here:      it settles them
-           └─> it is in another worker:  it does, unless it ends before that; its successor continues
+settle ──> the drainer is here:      it settles them
+       └─> it is in another worker:  it does, unless it ends before that; its successor continues
 """
 
 from collections.abc import Callable, Container, Sequence
