@@ -30,10 +30,10 @@ def run_advise(
     elif rows:
         context.screen.write_lines(line for row in rows for line in _lines(row))
     if not rows:
-        unknown = "No object was read under a rule with a name, eviction or quota since Forebay was started."
+        unknown = "No object was read under a rule with a name, eviction or quota since Forebay started or loaded it."
         if by_recordings:
             unknown = "No epoch was recorded to its end."
-        missing = "recorded to its end" if by_recordings else "read since Forebay was started"
+        missing = "recorded to its end" if by_recordings else "read since Forebay was started or its rule was loaded"
         named = f"There is no data set {data_set!r}, or nothing of it was {missing}."
         context.screen.write_error(unknown if data_set is None else named)
     return 1 if not rows and data_set is not None else 0

@@ -4,6 +4,7 @@ main imports it, and it imports the command, only when one is to run: `forebay s
 """
 
 import argparse
+import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +21,8 @@ Run: TypeAlias = Callable[[AdminClient, CommandContext, argparse.Namespace], int
 REFUSED_VALUES: Final = ("bad_request", "bad_list", "settings_refused")
 """Errors of the admin port about a value of the command line or a file that was sent: wrong usage."""
 
+_QUOTED: Final = re.compile("'([a-z_]+)'")
+
 
 class UsageError(Exception):
     """The command line is contradictory; the message is a sentence. Exit code 2."""
@@ -33,8 +36,20 @@ def run_client_command(context: CommandContext, args: argparse.Namespace) -> int
         context.screen.write_error(str(error))
         return 2
     except AdminError as error:
-        context.screen.write_error(str(error))
-        return 2 if isinstance(error, AdminRefused) and error.error in REFUSED_VALUES else 1
+        is_value = isinstance(error, AdminRefused) and error.error in REFUSED_VALUES
+        context.screen.write_error(_with_options(str(error), args.command) if is_value else str(error))
+        return 2 if is_value else 1
+
+
+def _with_options(message: str, command: str) -> str:
+    """The message with options of the command in place of the fields that they were sent as."""
+    names = [name for name, _ in COMMANDS[command].arguments if name.startswith("--")]
+    options = {name[2:].replace("-", "_"): name for name in names}
+
+    def option(found: re.Match[str]) -> str:
+        return options.get(found[1]) or options.get(found[1].removesuffix("s"), found[0])  # a list of one
+
+    return _QUOTED.sub(option, message)
 
 
 def function_of(command: str) -> Run:

@@ -32,7 +32,7 @@ DATA_SETS = (
 def run_datasets(admin: AdminClient, context: CommandContext, *, as_json: bool) -> int:
     """Lists the data sets; the exit code."""
     rows: list[JsonObject] = admin.get(api_path("datasets"))["data_sets"]
-    none = "No object was read under a rule with a name, eviction or quota since Forebay was started."
+    none = "No object was read under a rule with a name, eviction or quota since Forebay started or loaded it."
     context.screen.write_rows(rows, lambda: data_sets_table(rows), none, as_json=as_json)
     return 0
 

@@ -293,7 +293,7 @@ def test_datasets(forebay: Typist, control: FakeControl) -> None:
     assert [row["name"] for row in rows(forebay.type("datasets", "--json"))] == ["imagenet", "ckpts/**"]
     control.sets = ()
     typed = forebay.type("datasets")
-    unread = "No object was read under a rule with a name, eviction or quota since Forebay was started.\n"
+    unread = "No object was read under a rule with a name, eviction or quota since Forebay started or loaded it.\n"
     assert (typed.code, typed.err) == (0, unread)
 
 
@@ -323,7 +323,7 @@ def test_advise(forebay: Typist) -> None:
     typed = forebay.type("advise", "none")
     assert (typed.code, typed.err) == (
         1,
-        "There is no data set 'none', or nothing of it was read since Forebay was started.\n",
+        "There is no data set 'none', or nothing of it was read since Forebay was started or its rule was loaded.\n",
     )
 
 

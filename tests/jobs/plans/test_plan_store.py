@@ -11,7 +11,7 @@ import pytest
 
 from forebay.core.errors import S3Error
 from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries, PlanEntry
-from forebay.jobs.plans.plan_files import plan_id
+from forebay.jobs.plans.plan_files import locked_plans, plan_id
 from forebay.jobs.plans.plan_key_lists import key_list_id
 from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
 from forebay.policy.access import Grant, Principal
@@ -233,6 +233,14 @@ async def test_what_is_abandoned_half_way_is_removed_and_no_other(tmp_path: Path
     kept = await store.receive(record(), ALL, slow())
     assert fed.is_set()
     assert await store.plans() == [kept.id]
+
+
+async def test_plans_are_found_while_one_is_exchanged(tmp_path: Path) -> None:
+    store = PlanStore(tmp_path)
+    kept = await store.receive(record(), ALL, pieces(b"a\n"))
+    with locked_plans(tmp_path):
+        async with asyncio.timeout(10):
+            assert await store.plans() == [kept.id]
 
 
 async def test_a_list_is_named_by_its_digest(tmp_path: Path) -> None:

@@ -50,8 +50,11 @@ def order_of(directory: Path) -> int:
 
 def remove_abandoned(root: Path) -> None:
     """Removes directories whose writers have ended."""
-    with suppress(OSError), locked_plans(root):
-        for directory in root.glob("new-*"):
+    found = list(root.glob("new-*"))
+    if not found:
+        return
+    with suppress(OSError), locked_plans(root):  # who has made one holds it by now
+        for directory in found:
             with suppress(OSError):
                 descriptor = os.open(directory, os.O_RDONLY)
                 try:
