@@ -276,6 +276,21 @@ async def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
         Journal.open(tmp_path / "j", "one")
 
 
+async def test_a_copy_of_a_log_in_its_folder_is_none(tmp_path: Path) -> None:
+    """As a person may make one before a repair."""
+    journal = Journal.open(tmp_path / "j", "one")
+    record = await journal.append({"written": 1}, b"pending")
+    log = tmp_path / "j" / "logs" / f"{record.log}.log"
+    copies = [log.with_name(name) for name in (f"{record.log}.copy.log", "backup.log", f"{record.log.upper()}x.log")]
+    for copy in copies:
+        copy.write_bytes(log.read_bytes())
+    assert journal.try_become_drainer()
+    for scan in (await journal.scan(), await journal.reclaim()):
+        assert ([each.id for each in scan.pending], scan.damages, scan.torn) == ([record], {}, {})
+    assert all(copy.exists() for copy in copies)
+    await journal.close()
+
+
 @pytest.mark.parametrize("is_lock_damaged", [False, True])
 async def test_a_start_writes_a_missing_format_anew(tmp_path: Path, is_lock_damaged: bool) -> None:
     """All that was pending is there, and the node's clock goes on."""

@@ -12,7 +12,9 @@
 """
 
 import json
+import re
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +22,7 @@ VERSION: Final = 3
 LOG: Final = ".log"
 SETTLED: Final = ".settled"
 BODY: Final = ".body"
+_LOG_NAME: Final = re.compile(r"([0-9a-f]{32})\.log")
 
 
 README: Final = """\
@@ -36,6 +39,11 @@ Forebay: `--export DIR`, `--export-to URL`.
 def new_id() -> str:
     """Returns a random id: 32 hexadecimal digits."""
     return secrets.token_hex(16)
+
+
+def log_ids(names: Iterable[str]) -> list[str]:
+    """Returns the ids of the logs among the names of a folder. A file of any other name is none of the journal's."""
+    return [found[1] for name in names if (found := _LOG_NAME.fullmatch(name)) is not None]
 
 
 class JournalLayout:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.journal_files import JournalFiles
-from forebay.storage.journal.journal_layout import BODY, LOG, SETTLED, JournalLayout
+from forebay.storage.journal.journal_layout import BODY, SETTLED, JournalLayout, log_ids
 from forebay.storage.journal.journal_record import Document
 from forebay.storage.journal.recovery_scan import JournalScan, scan_journal
 from forebay.storage.journal.settled_numbers import append_settled, read_settled
@@ -62,7 +62,7 @@ def _rewrite_numbers(files: JournalFiles, layout: JournalLayout) -> None:
 def _remove_orphaned_numbers(files: JournalFiles, layout: JournalLayout) -> None:
     files.sync_directory(layout.logs)
     names = files.names(layout.logs)
-    logs = {name.removesuffix(LOG) for name in names if name.endswith(LOG)}
+    logs = set(log_ids(names))
     for name in names:
         if name.endswith(SETTLED) and name.removesuffix(SETTLED) not in logs:
             files.unlink(f"{layout.logs}/{name}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from forebay.storage.journal.journal_files import JournalFiles
-from forebay.storage.journal.journal_layout import LOG, JournalLayout
+from forebay.storage.journal.journal_layout import JournalLayout, log_ids
 from forebay.storage.journal.journal_record import Document, LogDamage, TornEnd, read_records
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.settled_numbers import is_settled, read_settled
@@ -59,10 +59,7 @@ def scan_journal(files: JournalFiles, layout: JournalLayout) -> JournalScan:
     voiding: dict[str, str] = {}
     found: dict[str, list[PendingRecord]] = {}
     numbers: dict[str, set[int]] = {}
-    for name in files.names(layout.logs):
-        if not name.endswith(LOG):
-            continue
-        log = name.removesuffix(LOG)
+    for log in log_ids(files.names(layout.logs)):
         settled = numbers[log] = read_settled(files, layout, log)
         try:
             content = _content(files, layout, log)
