@@ -10,11 +10,12 @@ import logging
 from collections.abc import Callable, Sequence
 
 from forebay.core.byte_ranges import block_count, block_span
+from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
 from forebay.metadata.staged_objects import StagedBody
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.log_writer import RecordId
-from forebay.storage.journal.pending_objects import PendingVersion
+from forebay.storage.journal.pending_objects import BodyPart
 from forebay.write.back.drain.persist_outcome import PersistOutcome, unsettled_reason
 from forebay.write.back.pending.accepted_write import AcceptedWrite
 from forebay.write.back.pending.shown_records import ShownRecords
@@ -51,7 +52,8 @@ class Settlement:
         """The origin has a write. Raises OSError: it can't be settled now, and all workers know."""
         current = self._pending.current(write.name)
         if current is not None and current.record == record and current.head is not None:
-            await self._install(write.name, current, outcome.etag or current.head.version.etag)
+            etag = outcome.etag or current.head.version.etag
+            await self._install(write.name, current.head, current.parts, etag)
         try:
             await self.settle(self._shown.with_upload(record), is_persisted=True)
         except OSError as error:
@@ -77,15 +79,12 @@ class Settlement:
             _log.warning("the body %s can't be removed now, and nothing needs it: %s", body.id, error.strerror)
         self._on_removed(sum(body.size for body in bodies if body not in failures))
 
-    async def _install(self, name: ObjectName, version: PendingVersion, etag: str) -> None:
-        """Puts the blocks into the tiers, and the head that the origin has."""
-        head = version.head
-        if head is None:
-            return
+    async def _install(self, name: ObjectName, head: Head, parts: Sequence[BodyPart], etag: str) -> None:
+        """Puts the blocks into the tiers, and the head that the origin has. `parts`: the object's bytes."""
         try:
             for number in range(block_count(head.size, head.block_size)):
                 span = block_span(number, head.block_size, head.size)
-                buffer = await self._pending.read_parts(version.parts, span)
+                buffer = await self._pending.read_parts(parts, span)
                 self._tiers.stage(BlockId(name, head.generation, number), buffer)
         except (OSError, BodyDamaged) as error:
             _log.warning("%s is at the origin, but is not cached: %s", name.path, error)
