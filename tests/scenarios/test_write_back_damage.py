@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from forebay.write.back.journal_check import check_journal
 from harness.clients import path_of
 from harness.fake.actions import Respond
 from harness.fake_origin import FakeOrigin
@@ -131,6 +132,26 @@ async def test_a_damaged_record_is_named_and_the_others_arrive(
         ]
         assert f"the journal's log {log.stem} is damaged from byte" in caplog.text
         assert log.exists(), "it stays, to be looked at"
+
+
+async def test_a_torn_end_is_named_and_the_others_arrive(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It may be the last record, damaged. `check-journal` names it as well, and the first start alone."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        refusal = origin.faults.add(Respond(503, "SlowDown"), method="PUT")
+        for key in ("a/first", "a/last"):
+            await rig.put(key, key.encode() * 100)
+        await rig.stop()
+        [log] = [each for each in (rig.journal / "logs").glob("*.log") if b"a/last" * 100 in each.read_bytes()]
+        _flip(log, log.read_bytes().index(b"a/last" * 100))
+        report = check_journal(rig.journal)
+        assert ([name for name, _ in report.torn], report.log_damages, len(report.writes)) == ([log.stem], [], 1)
+        await rig.start()
+        await rig.write_back.watch.receive_scan()
+        origin.faults.remove(refusal)
+        await rig.settled()
+        assert [at_origin(origin, key) for key in ("a/first", "a/last")] == [b"a/first" * 100, None]
+        assert caplog.text.count(f"the journal's log {log.stem} is torn from byte") == 1
 
 
 async def test_a_damaged_part_of_a_moved_upload_is_told_and_sent_again(
