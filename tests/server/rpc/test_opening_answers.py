@@ -188,10 +188,10 @@ async def test_who_shares_such_an_answer_has_it_from_the_owner(tmp_path: Path) -
         found.release_flights()
 
 
-@pytest.mark.parametrize("case", ["always", "in doubt", "pending", "aged", "large", "full", "evicted"])
+@pytest.mark.parametrize("case", ["always", "in doubt", "pending", "aged", "large", "two blocks", "full", "evicted"])
 async def test_an_object_that_the_owner_may_not_answer_with_is_refused(tmp_path: Path, case: str) -> None:
     async with relay(tmp_path) as node:
-        node.owning.origin.store.put(*NAME, bytes(4 * BLOCK if case == "large" else 9))
+        node.owning.origin.store.put(*NAME, bytes({"large": 4 * BLOCK, "two blocks": BLOCK + 1}.get(case, 9)))
         await node.connect()
         found = await node.own(NAME)
         found.release_flights()

@@ -166,6 +166,27 @@ async def test_no_slot_of_a_ring_is_used_that_cannot_be_passed(ends: Ends) -> No
     while not transport.get_write_buffer_size():
         writer.write(b"x" * 1000)
     assert writer.allocate(100) is None
+    assert writer.ring is not None
+    writer.ring.is_passed = True
+    assert writer.allocate(100) is not None
+
+
+async def test_a_channel_without_a_ring_takes_and_gives_no_slot(ends: Ends) -> None:
+    with pytest.raises(ValueError, match="no ring"):
+        ends.writer.release(0)
+    slot = ends.writer.allocate(100)
+    assert slot is not None
+    ends.writer.retire_ring()
+    with pytest.raises(ConnectionResetError):
+        ends.writer.announce(b"head", slot[1], 100)
+
+
+async def test_nothing_is_announced_to_a_client_that_has_left(ends: Ends) -> None:
+    slot = ends.writer.allocate(100)
+    assert slot is not None
+    ends.writer.close()
+    with pytest.raises(ConnectionResetError):
+        ends.writer.announce(b"head", slot[1], 100)
 
 
 @pytest.mark.parametrize("leaves", [False, True])
