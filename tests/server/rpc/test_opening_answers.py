@@ -19,7 +19,7 @@ from forebay.metadata.resolution import ResolvedVersion
 from forebay.peers.owners import Peers
 from forebay.peers.peer_client import Peer
 from forebay.policy.freshness import AlwaysRevalidate
-from forebay.server.rpc.opening_answers import OpeningAnswers
+from forebay.server.rpc.opening_answers import KEPT_SECONDS, OpeningAnswers
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.rpc.read_methods import ReadMethods
 from forebay.server.rpc.rpc_server import RpcServer
@@ -28,6 +28,7 @@ from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, DECISION, FetchRig, fetch_rig
 from harness.inspection import run_loop_until
+from harness.jumping_loop import JumpingLoop
 from harness.owned_names import owner_of
 
 NAME = next(
@@ -163,6 +164,25 @@ async def test_what_nobody_goes_on_with_ends_with_the_connection(tmp_path: Path)
         node.answers[-1].abort()
         await node.answers[-1].ended
         assert node.owning.reads.client.reads.in_use == 0
+
+
+def test_what_nobody_goes_on_with_ends_after_a_while(tmp_path: Path) -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, JumpingLoop)
+        async with relay(tmp_path) as node:
+            node.owning.origin.store.put(*NAME, bytes(4 * BLOCK))
+            await node.connect()
+            opening = await node.ended()
+            opening.give_up()
+            opening.abandon()
+            assert node.owning.reads.client.reads.in_use == 1
+            with loop.jumping():
+                await asyncio.sleep(KEPT_SECONDS)
+            assert node.owning.reads.client.reads.in_use == 0
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        runner.run(run())
 
 
 async def test_an_object_that_the_owner_has_is_answered_at_once(tmp_path: Path) -> None:
