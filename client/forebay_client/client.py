@@ -4,8 +4,8 @@
         content = client.get("datasets", "train/0001.jpg")          # a memoryview
         for item in client.get_many("datasets", keys): ...
 
-What every call does works against any server of S3, or of OSS with dialect="oss"; Forebay makes it faster. The calls of
-the asyncio twin (forebay_client.async_client) are these. What only Forebay has: forebay_client.resource_calls.
+Every call works against any server of S3, or of OSS with dialect="oss"; Forebay makes it faster. The asyncio twin
+(forebay_client.async_client) has the same calls. Calls that need Forebay: forebay_client.resource_calls.
 """
 
 import os
@@ -185,7 +185,7 @@ class Client(ResourceCalls):
     def list_pages(
         self, bucket: str, prefix: str = "", *, delimiter: str = "", start_after: str = ""
     ) -> Iterator[Sequence[ObjectInfo | CommonPrefix]]:
-        """What `list` returns, in the pages in which it arrives: each is one request."""
+        """Returns the result of `list` in pages, each of which is one request."""
         plain = self._settings.dialect == "s3"
         return list_object_pages(
             self._send, checked_bucket(bucket), prefix, delimiter, start_after, has_plain_tokens=plain

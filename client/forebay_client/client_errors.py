@@ -1,4 +1,4 @@
-"""The errors of the client library: one tree, each with what it was about.
+"""The errors of the client library: one tree, each with the bucket, the key and the response that it is about.
 
     ClientError                bucket, key, status, code, request_id; any of them may be None
     ├── ClientConfigurationError   an endpoint, a profile or credentials are missing or malformed; nothing was sent

@@ -1,4 +1,4 @@
-"""Counts of one client: what travelled how, what was repeated, what fell back."""
+"""Counts of one client: requests by transport, repetitions, and fallbacks."""
 
 import threading
 from collections import Counter

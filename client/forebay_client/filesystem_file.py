@@ -90,7 +90,7 @@ class ForebayFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no t
         """Nothing: whether there are parts is known when a block is full."""
 
     def _upload_chunk(self, final: bool = False) -> bool:
-        """Sends what is buffered: a part, or, of a file of one block, nothing before it is closed."""
+        """Sends the buffer as a part; a file of one block is sent when it is closed."""
         content = self.buffer.getvalue()
         is_single = final and self._upload is None
         if not is_single:
@@ -120,7 +120,7 @@ class ForebayFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no t
         self._is_complete = True
 
     def discard(self) -> None:
-        """Drops what was written: nothing becomes of it."""
+        """Drops the written bytes: no object is made of them."""
         if self._upload is not None and not self._is_complete:
             self._upload.abort(self._parts)
             self._is_complete = True

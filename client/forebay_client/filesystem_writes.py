@@ -1,4 +1,4 @@
-"""What the fsspec file system writes: objects, copies, buckets. The rest: forebay_client.filesystem."""
+"""The writing half of the fsspec file system: objects, copies, buckets. The rest: forebay_client.filesystem."""
 
 from pathlib import Path
 from typing import Any, Final

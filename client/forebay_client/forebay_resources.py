@@ -1,4 +1,4 @@
-"""What Forebay knows beyond S3, as objects below `.forebay/` of a bucket: plans, warm-up, flushes, data sets.
+"""Forebay's resources beyond S3, as objects below `.forebay/` of a bucket: plans, warm-ups, flushes, data sets.
 
     listing of .forebay/  ──>  x-forebay-resources: datasets, flush, plans, ...     Forebay, and what it has
                                no such header                                       any other server: it is sent nothing
@@ -125,7 +125,7 @@ class ForebayResources:
     def plan(
         self, bucket: str, name: str, keys: Iterable[str | BatchKey], order: Iterable[int] | None = None
     ) -> PlanHandle:
-        """Sends a plan: `keys` in their order, or the keys with the numbers of `order`. What no plan can be is refused
+        """Sends a plan: `keys` in their order, or the keys with the numbers of `order`. An invalid plan is refused
         whatever the server is."""
         if not name:
             raise InvalidRequest("a plan has a name", bucket=bucket)
@@ -193,8 +193,8 @@ class ForebayResources:
     def flush(
         self, bucket: str, prefix: str, timeout: float | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Waits until what is pending now has reached the origin. Raises ServiceUnavailable after `timeout` seconds,
-        and once all that is left waits for an operator."""
+        """Waits until all writes that are pending now have reached the origin. Raises ServiceUnavailable after
+        `timeout` seconds, and once all that is left waits for an operator."""
         if "flush" not in self.kinds(bucket):
             self._count_ignored("flush")
             return

@@ -79,7 +79,7 @@ class WritableObject(io.BufferedIOBase):
         return len(view)
 
     def close(self) -> None:
-        """Makes what was written the object. Raises ClientError, and then there is none."""
+        """Completes the object. Raises ClientError, and then there is none."""
         if not self._is_open:
             return
         if self._process != os.getpid():
@@ -99,7 +99,7 @@ class WritableObject(io.BufferedIOBase):
             super().close()
 
     def abort(self) -> None:
-        """Drops what was written."""
+        """Drops the written bytes; no object is made."""
         if not self._is_open:
             return
         self._is_open = False
@@ -127,7 +127,7 @@ class WritableObject(io.BufferedIOBase):
             self.abort()
 
     def _put_part(self) -> None:
-        """Sends what is buffered as the next part, once there are fewer than AT_ONCE under way."""
+        """Sends the buffer as the next part, once there are fewer than AT_ONCE under way."""
         if self._upload is None:
             self._upload = PartUpload(self._send, self.bucket, self.key, self._headers)
         while len(self._under_way) >= AT_ONCE:

@@ -16,7 +16,7 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """What is known of one object: from a HEAD, a listing, or the acknowledgement of an upload.
+    """The facts of one object, from a HEAD, a listing, or the acknowledgement of an upload.
 
     A listing knows neither content type nor metadata; an acknowledged upload no `last_modified`.
     """
@@ -39,7 +39,7 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class CommonPrefix:
-    """What a listing with a delimiter shows in the stead of all keys that begin alike."""
+    """A common prefix, which a listing with a delimiter shows in place of all keys that begin with it."""
 
     bucket: str
     prefix: str
@@ -84,7 +84,7 @@ def checked_key(key: str) -> str:
 
 
 def key_problem(key: str) -> str:
-    """Why no key is so, whatever the server; empty: it may be one."""
+    """Returns the reason why no server can have such a key; empty: there is none."""
     if not key:
         return "the key of an object is not empty"
     if "\0" in key:

@@ -1,4 +1,4 @@
-"""The calls of a client about what only Forebay has: plans, warm-ups, flushes, data sets.
+"""The calls of a client that need Forebay: plans, warm-ups, flushes, data sets.
 
 Where the server is no Forebay they do nothing, and say so (forebay_client.forebay_resources).
 """

@@ -1,4 +1,4 @@
-"""A member of a TAR archive where the server can't pick it out: the archive is read up to the member.
+"""Reads a member of a TAR archive if the server can't extract it: the archive is read up to the member.
 
 The archive is streamed and dropped; it ends with the connection once the member is there. For many members of one
 archive read the archive. Members are found as Forebay finds them (forebay.protocol.tar_scan).
@@ -63,7 +63,7 @@ def _found(archive: "_Archive", name: str | None) -> TarMember | None:
 
 
 class _Archive:
-    """A body that is read forward, and what of it came ahead of its time."""
+    """A body that is read forward, with a buffer of bytes read ahead."""
 
     def __init__(self, stream: BodyStream) -> None:
         self._stream = stream

@@ -1,16 +1,16 @@
-"""Batches: many reads as few requests, where the server is a Forebay; else as GETs.
+"""Batches: many reads in few requests if the server is a Forebay; otherwise by GETs.
 
     keys ──groups of GROUP──> a read channel ──────frames──> items    the next group's request is sent meanwhile
-                                 │ none, declined, broken off: what is missing
+                                 │ none, declined, broken off: the missing keys
                                  └──> POST .forebay/batch ──TAR──> items
-                                         ├── a server that knows no batches ──────────> GETs, from then on
-                                         └── refused, failed, or broken off ──────────> GETs of what is missing
+                                         ├── a server without batches ────────────────> GETs, from then on
+                                         └── refused, failed, or broken off ──────────> GETs of the missing keys
 
-An entry that is marked with what a repetition may help is read by a GET.
+An entry whose mark has an error that a repetition may avoid is read by a GET.
 
-What a server answers that knows no batches differs (405, 404, 501, 400, or 200 with something else), so anything but a
-TAR is taken for that: the GETs then say what is wrong, if anything is. Every such group is counted in the client's
-`stats`, under `batch`.
+Servers without batches differ in their response (405, 404, 501, 400, or 200 with something else), so any response but a
+TAR counts as that of such a server; the GETs then return the error, if there is one. Every such group is counted in the
+client's `stats`, under `batch`.
 """
 
 import os
@@ -80,8 +80,8 @@ class BatchReads:
     def items(
         self, ways: BatchTransports, bucket: str, keys: Iterable[str | BatchKey], *, ordered: bool
     ) -> Iterator[BatchItem]:
-        """The outcomes of the reads, in the order of the keys or as they come. Drops what was begun when it is closed.
-        Raises ValueError and TypeError for a key that can't be read by anybody."""
+        """The outcomes of the reads, in the order of the keys or as they come. Cancels the remaining reads when it is
+        closed. Raises ValueError and TypeError for a key that can't be read by anybody."""
         groups = key_groups(keys)
         frames = ways.local.batches() if ways.local is not None else None
         local = None
@@ -223,12 +223,13 @@ def _item(bucket: str, index: int, key: BatchKey, entry: TarEntry, request_id: s
 
 
 def _may_be_had(error: ClientError) -> bool:
-    """Whether a GET can read what the server has marked: the mark is of its moment, or of what a batch can't do."""
+    """Whether a GET may read an entry that the server has marked: its error may be temporary, or one of batches
+    only."""
     return error.status == 501 or is_worth_retrying(error.status or 0, error.code or "")
 
 
 def _read_again(read: ReadKey, items: Iterator[BatchItem], keys: NumberedKeys) -> Iterator[BatchItem]:
-    """The items, with those that a GET may read read by one."""
+    """Yields the items; those that a GET may read are read by one."""
     numbered = dict(keys)
     for item in items:
         if item.error is not None and _may_be_had(item.error):
@@ -270,7 +271,7 @@ def _until_no_response(read: ReadKey, bucket: str) -> ReadKey:
 
 
 def _discard(sent: _Sent) -> None:
-    """Gives up a request whose answer nobody reads."""
+    """Cancels a request whose answer is not read."""
     if sent.process != os.getpid() or sent.answer.cancel():
         return
 

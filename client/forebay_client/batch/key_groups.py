@@ -1,7 +1,7 @@
 """The keys of a batch, in groups of one request each.
 
 keys, drawn as they are wanted ──> KeyGroup ──> the document of its request
-                                      └── apart: what a server would refuse the whole request for
+                                      └── apart: keys for which a server would refuse the whole request
 """
 
 from collections.abc import Iterable, Iterator, Sequence

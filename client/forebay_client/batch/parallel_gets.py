@@ -1,4 +1,4 @@
-"""A batch as parallel GETs: what any server of S3 can do.
+"""A batch as parallel GETs, which any server of S3 can answer.
 
     keys ──> at most `width` reads at once, and as many outcomes waiting ──> items in order, or as they come
 
@@ -33,8 +33,8 @@ def as_batch_key(key: str | BatchKey) -> BatchKey:
 def parallel_gets(
     read: ReadKey, keys: Iterable[str | BatchKey], executor: Callable[[], Executor], width: int, *, ordered: bool
 ) -> Iterator[BatchItem]:
-    """The outcomes of the reads. An iterator that is dropped before its end cancels what has not begun. `executor`: of
-    this process."""
+    """The outcomes of the reads. An iterator that is dropped before its end cancels the reads that have not begun.
+    `executor`: of this process."""
     numbered = enumerate(map(as_batch_key, keys))
     pending: deque[_Read] = deque()
     process = os.getpid()

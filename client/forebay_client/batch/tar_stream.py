@@ -1,8 +1,8 @@
 """The TAR that answers a batch, decoded while it arrives.
 
-An entry has a buffer of its own, into which its bytes are received; what is read ahead of it is at most AHEAD bytes. So
-an item that is kept keeps nothing else. The standard library's tarfile takes many times as long: it makes a
-TarInfo of all fields, and a file object for the bytes.
+The bytes of an entry are received into a buffer of its own, and at most AHEAD bytes are read ahead of it. So an item
+keeps only its own bytes in memory. The standard library's tarfile takes many times as long: it makes a TarInfo of all
+fields, and a file object for the bytes.
 
 The format is forebay.protocol.batch.tar_entries. Members of other TARs: forebay_client.batch.archive_member.
 """
@@ -27,7 +27,7 @@ _END: Final = bytes(_BLOCK)
 
 
 class TarBroken(Exception):
-    """The TAR ended before its end, or is none. What came before is good."""
+    """The TAR is truncated, or is none. The entries before are valid."""
 
 
 class TarEntry(NamedTuple):

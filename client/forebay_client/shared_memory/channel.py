@@ -3,8 +3,8 @@
     read(head) ──> message: slots given back since the last one, the head ──> frame ──> head of the response, body
     send_batch(head, document) ──> message ──> receive_batch() ──> a frame of entries; ... ──> the last frame
 
-A channel is used by one thread at a time; views of its ring may be dropped by any. It ends with the first thing that
-goes wrong (ChannelBroken): nothing is known of what comes next on it. Views outlive it.
+A channel is used by one thread at a time; views of its ring may be dropped by any. It ends with the first failure
+(ChannelBroken), because the next bytes can't be trusted. Views outlive it.
 
 A fork copies views that the parent may give back later, and the slot would be written again under the child's eyes. So
 a channel with views at a fork gives nothing back any more, and is not used again: `is_forked`.
@@ -146,7 +146,7 @@ class ClientChannel:
             raise self._broken(error) from error
 
     def _broken(self, error: BaseException) -> BaseException:
-        """Ends the channel. Returns what is to be raised for `error`."""
+        """Ends the channel. Returns the exception to raise for `error`."""
         self.close()
         return error if isinstance(error, ChannelBroken | KeyboardInterrupt) else ChannelBroken(_reason(error))
 
@@ -158,8 +158,8 @@ class ClientChannel:
             raise ChannelBroken("ended") from error
 
     def flush(self) -> None:
-        """Gives back what was dropped since the last read. Raises ChannelBroken, also if Forebay has ended the
-        channel."""
+        """Gives back the slots of views that were dropped since the last read. Raises ChannelBroken, also if Forebay
+        has ended the channel."""
         try:
             while slots := self._taken_back():
                 self._socket.sendall(message(b"", slots))

@@ -117,7 +117,7 @@ class ChannelBatches:
         return str(error) == _RECONNECTS and bool(channel.used_at)
 
     def _failed(self, reason: str) -> TransportFallback:
-        """What is raised once no answer comes any more."""
+        """Returns the exception to raise when no answer comes any more."""
         if self._channel is not None:
             self._channel.close()
             self._pool.drop(self._channel)

@@ -1,7 +1,7 @@
-"""What arrives on a read channel: bytes, and the descriptors that come with them.
+"""The input of a read channel: bytes, and the descriptors that come with them.
 
 Descriptors are kept in the order in which they came until somebody takes them; `close` closes those that nobody took.
-There are never more than those of two frames: what is received with the end of one may be the front of the next.
+There are never more than those of two frames: the front of the next frame may be received with the end of one.
 """
 
 import array

@@ -108,7 +108,7 @@ class ChannelPool:
             self.drop(channel)
 
     def tend(self) -> None:
-        """Gives back what was dropped, and closes channels that are idle or ended."""
+        """Gives back the slots of dropped views, and closes channels that are idle or ended."""
         now = self._clock()
         for _ in range(len(self._idle)):
             try:

@@ -1,4 +1,4 @@
-"""Heads of reads, signed with Signature Version 4: what many requests share is made once.
+"""Heads of reads, signed with Signature Version 4. The parts that many requests share are made once.
 
     GET /bucket/key HTTP/1.1        path and range    of the request
     host ... authorization          the rest          of the second and the key: made again when either changes
@@ -75,7 +75,7 @@ def _encoded_bucket(bucket: str) -> str:
 
 
 class _Second:
-    """What all requests of one second share."""
+    """The parts of the head that all requests of one second share."""
 
     def __init__(self, number: int, secret: SecretKey | None, host: str, region: str, signing_key: bytes) -> None:
         self.number, self.secret = number, secret

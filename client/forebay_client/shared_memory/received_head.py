@@ -1,4 +1,4 @@
-"""The head of a response as it was received: its fields are parsed when somebody looks at them."""
+"""The head of a response as it was received: its fields are parsed at the first access."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache

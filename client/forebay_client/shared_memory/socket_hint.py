@@ -1,14 +1,14 @@
-"""Where Forebay's Unix socket is: as the client was told, or as its endpoint on the same machine hints.
+"""The place of Forebay's Unix socket: configured, or hinted at by an endpoint on the same machine.
 
     socket=, FOREBAY_SOCKET ──> that path
     neither                 ──> OPTIONS at an endpoint on loopback ──> a path ──> is it the endpoint's? ──> that path
                                                                               └── UnusableSocket: HTTP, counted
 
-What answers at the endpoint gets the signed requests anyway. Whoever else listens at the path must not: it could send
-them to the endpoint again. So the socket's listener must be root, this user, or the user that listens at the endpoint's
-port, as the kernel says (SO_PEERCRED of the one, /proc/net/tcp of the other); a path alone could have been planted by
-anybody, and may be by the time of a later connection: so each connection is looked at (`open_socket`). The endpoint is
-asked once at the first read, and again a while after it was in vain.
+The server at the endpoint gets the signed requests anyway. Another listener at the path must not get them: it could
+send them to the endpoint again. So the socket's listener must be root, this user, or the user that listens at the
+endpoint's port, as the kernel says (SO_PEERCRED of the one, /proc/net/tcp of the other); a path alone could have been
+planted by anybody, and may be by the time of a later connection: so each connection is checked (`open_socket`). The
+endpoint is asked at the first read, and after a failure again a while later.
 
 An endpoint without a hint has no socket to fall back from. One whose hint is of no use (the path is missing in this
 container, may not be opened, or is another user's) has: each read that goes over HTTP for that is counted.

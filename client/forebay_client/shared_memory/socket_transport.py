@@ -11,7 +11,7 @@
     busy                          as many channels are open as the client has connections
     declined                      Forebay answers this request over plain HTTP only
     ended, broken, timeout        Forebay ended, or the channel was closed in the middle of the read
-    garbage, descriptors,         what came is not what the protocol says, or a descriptor could not be received
+    garbage, descriptors,         the response violates the protocol, or a descriptor could not be received
     unmappable, truncated         or used
 
 A read has no effect, so each failure may be followed by HTTP at once.
@@ -51,7 +51,7 @@ class SocketTransport:
         self._pool = ChannelPool(self._open_channel, settings.connections)
 
     def carries(self, request: ObjectRequest) -> bool:
-        """Reads of objects, where there is a socket; what lies under `.forebay/` is none."""
+        """Whether a request is a read of an object, but for those under `.forebay/`, and there is a socket."""
         return (
             request.method == "GET"
             and request.key is not None
@@ -91,7 +91,7 @@ class SocketTransport:
             return response
 
     def batches(self) -> ChannelBatches | None:
-        """What sends batches; None: there is no socket now."""
+        """Returns the sender of batches; None: there is no socket now."""
         return ChannelBatches(self._pool) if self._find_socket() is not None else None
 
     def batch_head(self, bucket: str, document: bytes) -> bytes:

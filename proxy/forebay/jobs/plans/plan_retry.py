@@ -37,7 +37,7 @@ class PlanRetry:
         self._in_row = self.left_out = 0
 
     @property
-    def is_futile(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether nothing is fetched until an entry is read."""
         return self.left_out >= MOST_LEFT_OUT
 

@@ -101,7 +101,7 @@ class PlanRunner:
     @property
     def has_fetched_all(self) -> bool:
         """Whether nothing is left to be fetched: the next plan of the series may begin."""
-        return self.window.next >= self.window.count or self._retry.is_futile or self.ended_at is not None
+        return self.window.next >= self.window.count or self._retry.is_suspended or self.ended_at is not None
 
     # The reader
 
@@ -239,7 +239,7 @@ class PlanRunner:
         expected = self.pace.expected_size(horizon)
         most = self.pace.most_in_flight(window.lead, window.next - window.base)
         while self._in_flight < most and (window.lead + expected <= horizon or (horizon and not window.lead)):
-            if self._retry.is_futile or (entry := window.next_pending()) is None:
+            if self._retry.is_suspended or (entry := window.next_pending()) is None:
                 return False
             if found == MAX_FOUND:
                 return True
