@@ -18,8 +18,8 @@ class BodyCopy:
         self._at = self._number = self._offset = 0
 
     def advance(self, limit: int) -> bool:
-        """Copies `limit` bytes more, or what is left. Returns whether that was all. Raises OSError for a file that is
-        shorter than it was."""
+        """Copies `limit` bytes more, or the rest. Returns whether the copy is complete. Raises OSError for a file that
+        is shorter than it was."""
         end = min(len(self._target), self._at + limit)
         while self._at < end:
             source = self._sources[self._number]

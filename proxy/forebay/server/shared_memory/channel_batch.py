@@ -4,8 +4,8 @@
     begin(large) ── append ... end ────> a slot of its own, as the bytes come     likewise
     put_in_files ──────────────────────> a frame that says where they are         no copy
 
-One frame of a run is some hundred microseconds of copying, one write here and one read there, so that an entry costs
-neither of its own. The client gives the slot back once nothing refers to any entry in it.
+One frame of a run is some hundred microseconds of copying, one write here and one read there, which all its entries
+share. The client gives the slot back when nothing refers to any entry in it.
 
 A batch that is refused before its first frame is declined: the client sends it over HTTP, and gets the error there.
 """
@@ -90,7 +90,7 @@ class ChannelBatch(FileOutput):
 
     @property
     def is_full(self) -> bool:
-        """Whether it is to be flushed before more is appended."""
+        """Whether `flush` has to be called before more is appended."""
         is_full = self._end >= RUN_SIZE or len(self._entries) >= MAX_ENTRIES or len(self._texts) >= _MAX_TEXTS
         return is_full or len(self._frames) >= _MAX_FRAMES or self._channel.writing_paused
 
@@ -104,7 +104,7 @@ class ChannelBatch(FileOutput):
         self._end = (at + size + ENTRY_UNIT - 1) & -ENTRY_UNIT
 
     def mark(self, index: int, _entry: BatchEntry, mark: EntryMark) -> None:
-        """Appends what stands for an entry that can't be read."""
+        """Appends a mark in place of an entry that can't be read."""
         self._write_frames()
         text = f"{mark.code}\n{self._record.request_id}\n{mark.message}".encode()[:MAX_TEXT]
         self._entries.append(ENTRY.pack(index, mark.status, len(text), 0, 0))
@@ -192,7 +192,7 @@ class ChannelBatch(FileOutput):
             self._record.status, self._record.first_byte = _OK, time.monotonic()
 
     def _write_pending(self) -> None:
-        """Only one of the two has anything."""
+        """Writes the pending frames, or the run: only one of the two exists."""
         self._write_frames()
         self._write_run(0)
 
@@ -230,7 +230,8 @@ class ChannelBatch(FileOutput):
 
 
 class BatchReply:
-    """What answers the request of a batch in place of the batch. Implements forebay.protocol.exchange.ObjectReply."""
+    """The reply to a batch's request that is answered by an error instead of entries. Implements
+    forebay.protocol.exchange.ObjectReply."""
 
     is_blocked = False
 

@@ -2,7 +2,7 @@
 keep; of the SSD, by the segments' descriptors, each time.
 
 Server and client have the same list of a channel's memory files, so a hit in a file that the client has costs no
-descriptor, and no other look at what else is in it. The file that was used least recently is dropped.
+descriptor, and no other check of the file's content. The least recently used file is dropped.
 """
 
 import os
@@ -36,7 +36,8 @@ MAX_FILE_NUMBER: Final = 1 << 16
 
 
 class BodyInFiles:
-    """What is sent in place of a body. A context manager: the descriptors are closed behind it."""
+    """The frame and the descriptors that are sent in place of a body. A context manager, which closes the
+    descriptors."""
 
     def __init__(self, form: Literal["memory", "segment"], frame: bytes, descriptors: Iterable[int]) -> None:
         self.form = form
@@ -70,12 +71,12 @@ class ChannelFiles:
         return len(self._numbers)
 
     def clear(self) -> None:
-        """The client has none any more."""
+        """Forgets all files: the client has none any more."""
         self._numbers.clear()
 
     @property
     def policy(self) -> GatewayPolicy:
-        """The one in force."""
+        """Returns the policy in force."""
         return self._policy_now()
 
     @property
@@ -97,7 +98,7 @@ class ChannelFiles:
         return self._new_body(lambda: self._memory_body(reader, entry, extents, size, ENTRIES, IN_FILES)) is not None
 
     def _new_body(self, make: Callable[[], "BodyInFiles | None"]) -> "BodyInFiles | None":
-        """Sends what needs descriptors; None: that was not possible."""
+        """Sends a frame with descriptors; None: that was not possible."""
         if not self._writer.can_send:
             return None
         try:
@@ -195,7 +196,7 @@ class ChannelFiles:
                 return self._next_number
 
     def _drops(self) -> list[bytes]:
-        """Frames that have the client let go of the files that it used least recently."""
+        """Returns frames that make the client unmap the least recently used files."""
         frames = []
         while len(self._numbers) > MAX_FILES:
             arena = next(iter(self._numbers))

@@ -3,8 +3,8 @@
     write ──> the transport, which has the kernel accept it at once, or queues it: the channel is stalled then
     send  ──> past the transport, with descriptors; only where nothing is queued that they would overtake
 
-A client that accepts nothing for `body_timeout` seconds is given up. The ring is made for the first body that needs
-one.
+The connection of a client that accepts nothing for `body_timeout` seconds is aborted. The ring is made for the first
+body that needs one.
 """
 
 import array
@@ -30,7 +30,7 @@ from forebay.server.shared_memory.client_ring import ClientRing
 
 @dataclass(frozen=True, slots=True)
 class ChannelServices:
-    """What every channel of a worker works with."""
+    """The services that all channels of a worker share."""
 
     requests: RequestService
     limits: ConnectionLimits
@@ -185,7 +185,7 @@ class ChannelWriter:
         self.ring.release(number * SLOT_UNIT)
 
     def retire_ring(self) -> None:
-        """Gives the ring up: nothing is copied to it any more."""
+        """Retires the ring: nothing is copied to it any more."""
         ring, self.ring = self.ring, None
         if ring is not None:
             self.memory.retire(ring)

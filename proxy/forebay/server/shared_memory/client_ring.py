@@ -5,7 +5,7 @@
 - The server writes slots and never reads them.
 - A slot that was announced is not written again before the client has released it, and only the client can.
 - Memory is charged to the budget as the ring grows, by STEP, up to its size: a client that keeps its slots gets no more
-  of them, and its bodies through the socket. What was charged is given back when no process has the ring any more.
+  of them, and its bodies through the socket. The charge is returned when no process has the ring any more.
 
 Slots that were released last are allocated first: their pages exist, and are in the processor's cache. Where there is
 none of the size, and the ring can't grow, one is cut from a larger one. Where there is none of these, neighbours are
@@ -85,7 +85,7 @@ class ClientRing:
             position = end
 
     def close(self) -> None:
-        """Unmaps the ring and gives back what was charged. The caller knows that no process has it."""
+        """Unmaps the ring and returns its charge. The caller knows that no process has it."""
         self.memory.close()
         self._budget.release(self.charged)
         self.charged = 0
@@ -118,7 +118,7 @@ class ClientRing:
         return position
 
     def _join(self) -> None:
-        """Joins released slots that are neighbours; what is behind the last slot in use is none any more."""
+        """Joins released slots that are neighbours; space behind the last slot in use is free again."""
         spans: list[list[int]] = []
         for position, length in sorted((at, length) for length, free in self._free.items() for at in free):
             if spans and spans[-1][0] + spans[-1][1] == position:

@@ -1,6 +1,6 @@
 """Memory files of the memory tier that clients have descriptors of.
 
-    an arena that is full ──> sealed and passed ──> counted here, and kept open ──> nobody has it any more ──> let go of
+    an arena that is full ──> sealed and passed ──> counted here, and kept open ──> unmapped everywhere ──> closed
 
 An arena (storage.memory.shared_blocks) shows every byte in it, so its descriptor goes only to principals that may read
 all of it: those that may read everything, and those whose grants cover each object with a block there, as long as no
@@ -8,8 +8,7 @@ block was removed (`may_have`). Its memory is not free before the last client ha
 it is kept here, and so counts against the memory tier. At most a share of the tier is passed at once: a client that
 keeps descriptors takes no more from the others than that.
 
-An arena that blocks are still to be written to is not passed: what a client sees through a descriptor was in the cache
-when it got it.
+Only a full arena is passed: through a descriptor a client sees no block that was cached after it got the descriptor.
 """
 
 from typing import Final
@@ -25,8 +24,8 @@ MAX_FILES: Final = 1024
 
 
 def may_have(reader: Principal, arena: Arena) -> bool:
-    """Whether a principal may have the descriptor of a full arena. The bytes of a block that was removed are still in
-    the file, and whose they were is not known any more."""
+    """Whether a principal may have the descriptor of a full arena. The bytes of a removed block are still in the file,
+    and their object is not known any more."""
     if reads_everything(reader):
         return True
     names = {block.object for block in arena.blocks}

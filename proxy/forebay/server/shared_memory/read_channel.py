@@ -62,7 +62,7 @@ COPIED_AT_ONCE: Final = 1 << 20
 
 
 class _ExtentReceiver:
-    """What a channel is to the fast lane: it can always receive file extents."""
+    """The client of the fast lane for a channel: it can always receive file extents."""
 
     is_free = True
     unpromoted_hits = MAPPED_HITS
@@ -186,7 +186,7 @@ class ReadChannel(asyncio.Protocol):
         self._received, self._read_to = (data, start) if start < len(data) else (b"", 0)
 
     def _waiting_bytes(self) -> int:
-        """What has come and is not answered yet."""
+        """Returns the bytes of received messages that are not answered yet."""
         return self._waiting_size + len(self._received) - self._read_to
 
     def _answer_waiting(self) -> None:
@@ -218,7 +218,7 @@ class ReadChannel(asyncio.Protocol):
             transport.resume_reading()
 
     def _go_on(self) -> None:
-        """Answers more of what waits, once others have had their turn."""
+        """Answers more of the waiting requests, after others have had their turn."""
         self._is_queued = False
         self._answer_waiting()
 
