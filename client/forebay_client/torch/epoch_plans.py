@@ -40,24 +40,24 @@ class _PlanHandle(Protocol):
         """Whether the server knows plans."""
 
     def cancel(self) -> Any:
-        """End it."""
+        """Cancels the plan."""
 
 
 class _PlanSender(Protocol):
-    """What is wanted of a Client."""
+    """The part of a Client that sends plans."""
 
     def plan(self, bucket: str, name: str, keys: Any, *, order: Any = None) -> _PlanHandle:
-        """Send the plan `name`: the keys of the numbers in `order`."""
+        """Sends the plan `name`: the keys of the numbers in `order`."""
 
 
 @dataclass(slots=True)
 class PlanCounts:
-    """What became of the plans of a sampler."""
+    """The results of a sampler's plans."""
 
     sent: int = 0
     """Plans that were sent."""
     ignored: int = 0
-    """Plans that a server that is no Forebay has no use for."""
+    """Plans that were not sent, because the server is no Forebay."""
     failed: int = 0
     """Epochs whose plan could not be sent, or not to its end."""
     unknown: int = 0
@@ -86,7 +86,7 @@ class EpochPlans:
         self._is_logged = False
 
     def send(self, epoch: int, order: Iterable[int]) -> bool:
-        """Send the order of an epoch, as indices of the data set; whether it was sent."""
+        """Sends the order of an epoch, as indices of the data set; whether it was sent."""
         try:
             keys = self._keys = self._keys or dataset_keys(self._dataset)
             if keys is None:
@@ -110,13 +110,13 @@ class EpochPlans:
         return True
 
     def skip(self, reason: str) -> None:
-        """Count an epoch that nothing is known of."""
+        """Counts an epoch whose order is unknown."""
         self.counts.unknown += 1
         if not self._quiet:
             self._log("An epoch has no plan: %s.", reason)
 
     def cancel(self, epoch: int) -> None:
-        """End what was sent for an epoch that is not read, or not to its end."""
+        """Cancels the plans of an epoch that is not read, or not to its end."""
         for handle in self._sent.pop(epoch, ()):
             with suppress(Exception):  # It ends by itself when nobody reads.
                 handle.cancel()

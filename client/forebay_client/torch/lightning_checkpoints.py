@@ -38,24 +38,24 @@ class ForebayCheckpointIO:
         return self._client
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str, storage_options: Any = None) -> None:
-        """Write a checkpoint. `storage_options`: there are none."""
+        """Writes a checkpoint. `storage_options`: there are none."""
         if storage_options is not None:
             raise TypeError("ForebayCheckpointIO has no storage_options")
         save(checkpoint, str(path), client=self.client, flush=self._flush)
 
     def load_checkpoint(self, path: str, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
-        """Read a checkpoint. `weights_only` None: whatever was pickled, as Lightning's own does."""
+        """Reads a checkpoint. `weights_only` None: whatever was pickled, as Lightning's own does."""
         loaded: dict[str, Any] = load(str(path), map_location, client=self.client, weights_only=bool(weights_only))
         return loaded
 
     def remove_checkpoint(self, path: str) -> None:
-        """Delete a checkpoint: the object, and every object below it (of a distributed one)."""
+        """Deletes a checkpoint: the object, and every object below it (of a distributed one)."""
         bucket, key = parse_sample_uri(str(path))
         self.client.delete(bucket, key)
         for found in list(self.client.list(bucket, f"{key.rstrip('/')}/")):
             self.client.delete(bucket, getattr(found, "key", ""))
 
     def teardown(self) -> None:
-        """Close the connections."""
+        """Closes the connections."""
         if self._client is not None:
             self._client.close()

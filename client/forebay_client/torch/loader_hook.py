@@ -18,7 +18,7 @@ _OBSERVED: "Final[WeakKeyDictionary[Any, tuple[Any, Any]]]" = WeakKeyDictionary(
 
 
 def observe_loaders(module: Any) -> None:
-    """Observe every DataLoader of `module`, torch.utils.data.dataloader."""
+    """Observes every DataLoader of `module`, torch.utils.data.dataloader."""
     kind = module.DataLoader
     find = kind._index_sampler.fget  # noqa: SLF001 # where the iterators of every version find it
 

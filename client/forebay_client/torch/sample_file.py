@@ -35,7 +35,7 @@ class SampleFile(io.BufferedIOBase):
         return self.read(size)
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fill `buffer`; how many bytes there were."""
+        """Fills `buffer`; returns the number of bytes."""
         target = memoryview(buffer).cast("B")
         count = max(0, min(len(target), len(self.view) - self._position))
         target[:count] = self.view[self._position : self._position + count]
@@ -45,7 +45,7 @@ class SampleFile(io.BufferedIOBase):
     readinto1 = readinto
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Move; the new position. It may be behind the end."""
+        """Moves, and returns the new position, which may be behind the end."""
         origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: len(self.view)}
         if whence not in origin:
             raise ValueError("Seek must be passed SEEK_CUR, SEEK_SET, or SEEK_END")
