@@ -85,6 +85,24 @@ async def test_only_the_namespace_is_listed(tmp_path: Path) -> None:
     assert [key for key, _ in await all_entries(snapshot)] == FLAT[:10]
 
 
+class Repeating(ListedKeys):
+    """An origin that repeats any number of keys that it was asked for."""
+
+    async def fetch(self, request: PageRequest, form: ListingForm, *, is_awaited: bool = True) -> ListedEntries:
+        page = await super().fetch(request, form, is_awaited=is_awaited)
+        return page._replace(max_keys=str(request.limit))
+
+
+@pytest.mark.parametrize(("origin", "echoed"), [(ListedKeys(["a"]), "1000"), (Repeating(["a"]), None)])
+async def test_a_walk_learns_how_the_origin_repeats_a_number(
+    tmp_path: Path, origin: ListedKeys, echoed: str | None
+) -> None:
+    """One above its limit: its limit, or the number itself."""
+    snapshot = snapshot_in(tmp_path)
+    await SnapshotWalk(snapshot, origin).run()
+    assert snapshot.echoed_max_keys == echoed
+
+
 async def test_a_refusal_ends_the_walk(tmp_path: Path) -> None:
     origin, snapshot = ListedKeys(FLAT), snapshot_in(tmp_path)
     origin.fails_behind = FLAT[20_000]
@@ -149,6 +167,26 @@ async def test_a_position_behind_the_only_page_is_listed(tmp_path: Path) -> None
     await running
     assert snapshot.is_complete
     assert [key for key, _ in await all_entries(snapshot)] == FLAT[:100]
+
+
+async def test_a_walk_is_demand_while_a_client_waits(tmp_path: Path) -> None:
+    origin = ListedKeys(FLAT, 10)
+    walk = SnapshotWalk(snapshot_in(tmp_path), origin)
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(walk.wait_changed())
+        await asyncio.sleep(0)
+        group.create_task(walk.run())
+        await waiting
+        assert origin.awaited[0] is True
+        walk.end()
+
+
+async def test_the_end_of_a_walk_wakes_who_waits(tmp_path: Path) -> None:
+    walk = SnapshotWalk(snapshot_in(tmp_path), ListedKeys([]))
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        group.create_task(walk.wait_changed())
+        await asyncio.sleep(0)
+        walk.end()
 
 
 async def test_a_walk_is_background_work_once_no_client_waits(tmp_path: Path) -> None:

@@ -66,7 +66,8 @@ class SnapshotWalk:
         self._clients = 0
 
     async def run(self) -> None:
-        """Lists the namespace. Raises OriginError, StorageError, Throttled, S3Error."""
+        """Lists the namespace; `end` wakes who waits for the last of it. Raises OriginError, StorageError, Throttled,
+        S3Error."""
         snapshot = self.snapshot
         first = snapshot.ranges[0]
         page = await self._fetch("", _FIRST_PAGE)
@@ -89,7 +90,6 @@ class SnapshotWalk:
             if failure:  # outside: Python 3.11.2 makes a group of what an except* block raises
                 raise OriginBroken(failure)
         snapshot.is_complete = not self._is_ended
-        self._notify()
 
     def end(self) -> None:
         """Ends the walk early, and wakes its waiters."""

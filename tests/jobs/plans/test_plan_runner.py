@@ -17,7 +17,8 @@ from forebay.jobs.plans.plan_pace import FIRST_IN_FLIGHT
 from forebay.jobs.plans.plan_retry import MOST_LEFT_OUT
 from forebay.jobs.plans.plan_runner import END_SECONDS, EXPIRE_SECONDS, IDLE_SECONDS, PlanRunner
 from forebay.jobs.plans.plan_store import PlanRecord
-from forebay.jobs.plans.plan_window import LOAD_SIZE, PlanStart
+from forebay.jobs.plans.plan_window import LOAD_SIZE, SPREAD, PlanStart
+from forebay.jobs.plans.reader_search import STRAYS
 from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
 
@@ -37,7 +38,7 @@ class HeldEntries:
         return [PlanEntry(str(number)) for number in range(start, stop)]
 
     def find(self, key: str, after: int = 0) -> int | None:
-        return None
+        return int(key) if key.isdecimal() and after <= int(key) < self.count else None
 
     def close(self) -> None:
         self.allowed.release(self.count)
@@ -49,6 +50,8 @@ class NotedFetches:
     def __init__(self, missing: Container[int] = ()) -> None:
         self.keys: list[str] = []
         self.dropped: list[int] = []
+        self.finished: list[tuple[Sequence[int], bool]] = []
+        """Tickets, and whether their reader came late; none for reads of what is under way."""
         self._missing = missing
 
     def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
@@ -61,14 +64,28 @@ class NotedFetches:
         return AheadOutcome("fetched", SIZE, SIZE, SIZE, len(self.keys))
 
     def finish(self, tickets: Sequence[int], *, late: bool = False) -> None:
-        pass
+        if tickets:
+            self.finished.append((list(tickets), late))
 
     def drop(self, tickets: Sequence[int]) -> None:
         self.dropped += tickets
 
 
-def read_of(key: str) -> ObjectRead:
-    return ObjectRead(ObjectName("bucket", key), Span(0, SIZE), SIZE, "user", "set", "miss", 0.0)
+class HeldFetches(NotedFetches):
+    """Likewise, once the test opens its gate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+
+    async def fetch(self, request: AheadRequest) -> AheadOutcome:
+        outcome = await super().fetch(request)
+        await self.gate.wait()
+        return outcome
+
+
+def read_of(key: str, cached: float = 0.0) -> ObjectRead:
+    return ObjectRead(ObjectName("bucket", key), Span(0, SIZE), SIZE, "user", "set", "miss", cached)
 
 
 def runner_of(
@@ -201,3 +218,106 @@ async def test_a_plan_whose_last_entry_was_read_ends_soon() -> None:
         await step(timers, END_SECONDS + 1)
         await runner.is_closed.wait()
         assert (runner.state, len(ahead.dropped)) == ("done", 7)
+
+
+async def test_reads_of_other_objects_are_left_to_other_plans() -> None:
+    async with fetched(ManualTimers()) as (runner, _):
+        stray = read_of("elsewhere")
+        assert runner.match([read_of("2"), stray, read_of("3")]) == [stray]
+        assert runner.counts.read == 4
+
+
+async def test_reads_in_time_and_late_ones_are_told_apart() -> None:
+    async with fetched(ManualTimers()) as (runner, ahead):
+        ahead.finished.clear()
+        runner.match([read_of("2", cached=1.0), read_of("3", cached=0.5), read_of("4", cached=1.0)])
+        assert ahead.finished == [([3, 5], False), ([4], True)]
+        assert (runner.counts.read, runner.counts.late) == (5, 3)
+
+
+async def test_a_read_of_what_is_under_way_is_finished_with_its_fetch() -> None:
+    """Not before: its blocks have no ticket yet."""
+    held = HeldFetches()
+    entries, tasks = HeldEntries(4, 4), TaskRegistry()
+    runner = runner_of(entries, held, tasks)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: held.keys == ["0"])
+        runner.match([read_of("0")])
+        assert held.finished == []
+        held.gate.set()
+        await run_loop_until(lambda: len(held.keys) == 4)
+        assert held.finished == [([1], True)]
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+    assert len(held.dropped) == 3
+
+
+async def test_reads_before_the_first_entries_are_kept_within_bounds() -> None:
+    entries, ahead, tasks = HeldEntries(), NotedFetches(), TaskRegistry()
+    runner = runner_of(entries, ahead, tasks)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        assert runner.match([*[read_of("elsewhere")] * (SPREAD - 1), read_of("0")]) == []
+        assert runner.match([read_of("1")]) == []
+        entries.allowed.release(2)
+        await run_loop_until(lambda: not runner.window.missing() and runner.counts.read > 0)
+        assert runner.counts.read == 1
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+
+
+async def test_a_reader_far_ahead_is_followed_there() -> None:
+    count = 4 * SPREAD
+    entries, ahead, tasks, timers = HeldEntries(count, count), NotedFetches(), TaskRegistry(), ManualTimers()
+    runner = runner_of(entries, ahead, tasks, timers)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: not runner.window.missing())
+        far = [read_of(str(number)) for number in range(3 * SPREAD, 3 * SPREAD + 2 * STRAYS)]
+        runner.match(far[: STRAYS - 1])
+        runner.match([read_of("0")])  # it is here after all
+        runner.match(far[: STRAYS - 1])
+        await step(timers, 0.5)
+        await tasks.wait_idle()
+        assert runner.window.front < SPREAD
+        runner.match(far)
+        await run_loop_until(lambda: runner.window.front >= 3 * SPREAD)
+        assert runner.counts.given_up > 0
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+
+
+async def test_the_next_of_a_series_waits_until_all_is_fetched() -> None:
+    held = HeldFetches()
+    entries, tasks = HeldEntries(1, 1), TaskRegistry()
+    runner = runner_of(entries, held, tasks)
+    fetched_all = [runner.has_fetched_all]
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: held.keys == ["0"])
+        fetched_all.append(runner.has_fetched_all)
+        assert fetched_all == [False, True], "all of it is on its way"
+        held.gate.set()
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+
+
+async def test_a_plan_that_has_ended_is_not_waited_for() -> None:
+    runner = runner_of(HeldEntries(3, 3), NotedFetches(), TaskRegistry())
+    runner.close("cancelled")
+    assert runner.has_fetched_all
+    runner.close("done")
+    assert runner.state == "cancelled"
+    await runner.run()
+
+
+async def test_reads_leave_a_plan_that_has_ended_as_it_is() -> None:
+    async with fetched(ManualTimers()) as (runner, _):
+        runner.close("done")
+        runner.match([read_of("2")])
+        assert runner.state == "done"

@@ -101,7 +101,7 @@ class PlanRunner:
     @property
     def has_fetched_all(self) -> bool:
         """Whether nothing is left to be fetched: the next plan of the series may begin."""
-        return self.window.next >= self.window.count or self._retry.is_suspended or self.ended_at is not None
+        return self.window.next >= self.window.count or self._retry.is_suspended
 
     # The reader
 
