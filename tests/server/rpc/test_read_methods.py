@@ -69,6 +69,13 @@ class FullSsd(HeldSsd):
         return True
 
 
+class SsdOfFirstBlocks(HeldSsd):
+    """Says of the first block of each object that it is there."""
+
+    def has(self, block: BlockId) -> bool:
+        return block.number == 0
+
+
 class Owner:
     def __init__(self, rig: FetchRig, source: BlockSource, block: int) -> None:
         policy: Any = Policy(block)
@@ -125,6 +132,9 @@ async def test_blocks_that_the_caller_has_are_not_sent() -> None:
     async with owner(ssd=FullSsd()) as node:
         node.rig.origin.store.put_synthetic(*NAME, BLOCK)
         assert (await node.resolve(Span(0, BLOCK))).document.keys() == {"head", "status"}
+    async with owner(ssd=SsdOfFirstBlocks()) as node:
+        node.rig.origin.store.put(*NAME, bytes(2 * BLOCK))
+        assert (await node.resolve(Span(0, 2 * BLOCK))).body == bytes(2 * BLOCK), "one of them is not there"
 
 
 async def test_a_strict_call_asks_the_origin_again() -> None:
