@@ -1,15 +1,17 @@
-"""Connections to one host: what an exception of a signal's handler leaves, wherever it comes."""
+"""Connections to one host: which is used, and what an exception of a signal's handler leaves, wherever it comes."""
 
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from http.client import HTTPConnection
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
 from forebay_client.transport.connection_shelf import ConnectionShelf
-from forebay_client.transport.object_request import TransportFailed
+from forebay_client.transport.object_request import TransportFailed, Unreachable
 from forebay_client.transport.server_outage import ServerOutage
 
 
@@ -90,3 +92,143 @@ def test_a_lease_that_nobody_has_any_more_is_over() -> None:
         assert connection.sock is None
     shelf.release(shelf.lease())
     shelf.lease()
+
+
+class Paired(HTTPConnection):
+    """A connection whose other end is in this process, too."""
+
+    def connect(self) -> None:
+        self.sock, self.server = socket.socketpair()
+
+    def close(self) -> None:
+        super().close()
+        self.server.close()
+
+
+class Outage(ServerOutage):
+    """Takes note of what it is told; `gone`: what it knows."""
+
+    def __init__(self, gone: Unreachable | None = None) -> None:
+        super().__init__("http://h", 5.0)
+        self.gone, self.told = gone, list[str]()
+
+    def known(self) -> Unreachable | None:
+        return self.gone
+
+    def failed(self, reason: str, took: float) -> Unreachable:
+        self.told.append(reason)
+        return super().failed(reason, took)
+
+    def connected(self) -> None:
+        self.told.append("connected")
+
+    def ended(self) -> None:
+        self.told.append("ended")
+
+
+class MakeShelf(Protocol):
+    def __call__(self, limit: int = 1, outage: ServerOutage | None = None) -> ConnectionShelf: ...
+
+
+@pytest.fixture
+def paired_shelf() -> Iterator[MakeShelf]:
+    """Shelves of such connections, closed at the end."""
+    with ExitStack() as stack:
+
+        def make(limit: int = 1, outage: ServerOutage | None = None) -> ConnectionShelf:
+            shelf = ConnectionShelf(lambda: Paired("h"), limit, 0.25, outage or Outage())
+            stack.callback(shelf.close)
+            return shelf
+
+        yield make
+
+
+def kept(shelf: ConnectionShelf) -> HTTPConnection:
+    """A connection that was used, and can be again."""
+    with shelf.connection() as lease:
+        lease.keep()
+        return lease.connection
+
+
+def test_the_connection_that_was_used_last_is_used_next(paired_shelf: MakeShelf) -> None:
+    shelf = paired_shelf(2)
+    leases = [shelf.lease(), shelf.lease()]
+    assert [lease.is_reused for lease in leases] == [False, False]
+    for lease in leases:
+        lease.keep()
+        shelf.release(lease)
+    assert kept(shelf) is leases[1].connection
+    with shelf.connection() as lease:
+        assert lease.is_reused
+        lease.keep()
+
+
+def test_a_connection_has_the_timeout_of_the_client(paired_shelf: MakeShelf) -> None:
+    outage = Outage()
+    with paired_shelf(outage=outage).connection() as lease:
+        assert lease.connection.sock.gettimeout() == 0.25
+    assert outage.told == ["connected"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_connection_that_is_not_kept_is_closed(paired_shelf: MakeShelf, *, fails: bool) -> None:
+    shelf = paired_shelf()
+    with suppress(ZeroDivisionError), shelf.connection() as lease:
+        used = lease.connection
+        if fails:
+            raise ZeroDivisionError
+    assert used.sock is None
+    with shelf.connection() as lease:
+        assert not lease.is_reused
+
+
+def test_a_connection_that_the_response_has_closed_is_not_kept(paired_shelf: MakeShelf) -> None:
+    shelf = paired_shelf()
+    with shelf.connection() as lease:
+        lease.keep()
+        lease.connection.close()
+    with shelf.connection() as lease:
+        assert not lease.is_reused
+
+
+def test_a_connection_that_the_server_has_closed_is_not_used(paired_shelf: MakeShelf) -> None:
+    shelf = paired_shelf()
+    used = kept(shelf)
+    assert isinstance(used, Paired)
+    used.server.close()
+    with shelf.connection() as lease:
+        assert not lease.is_reused
+    assert used.sock is None
+
+
+def test_a_connection_that_cannot_be_made_takes_no_place() -> None:
+    class Refused(HTTPConnection):
+        def connect(self) -> None:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    outage = Outage()
+    shelf = ConnectionShelf(lambda: Refused("h"), 1, 0.0, outage)
+    for _ in range(2):
+        with pytest.raises(Unreachable, match="Connection refused"):
+            shelf.lease()
+    assert outage.told == ["Connection refused"] * 2
+
+
+def test_a_server_that_was_given_up_is_not_tried(paired_shelf: MakeShelf) -> None:
+    outage = Outage(Unreachable("gone", may_wait=False))
+    shelf = paired_shelf(outage=outage)
+    for _ in range(2):
+        with pytest.raises(Unreachable, match="gone"):
+            shelf.lease()
+    assert outage.told == []
+    shelf.answered()
+    assert outage.told == ["ended"]
+
+
+def test_closing_closes_what_is_idle(paired_shelf: MakeShelf) -> None:
+    shelf = paired_shelf()
+    used = kept(shelf)
+    shelf.close()
+    assert used.sock is None
+    with shelf.connection() as lease:
+        assert not lease.is_reused
