@@ -180,7 +180,6 @@ scenarios/test_write_back_origin_faults.py   write/back/drain/origin_uploads
 scenarios/test_write_back_proofs.py      write/back/accept/write_probe
 scenarios/test_write_back_crashes.py     write/back/write_back write/back/write_back_context
 scenarios/test_write_back_crashes.py     write/back/acceptance_parts write/back/drain_parts
-storage/journal/test_recovery_scan_power_loss.py    storage/journal/journal_reclaim
 write/back/test_journal_check.py         journal_commands
 storage/journal/test_body_file.py        storage/journal/journal_layout
 

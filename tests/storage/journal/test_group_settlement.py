@@ -27,6 +27,7 @@ class _SyncedFiles(HeldSyncs):
         super().__init__()
         self.syncs: list[str] = []
         self.failing = 0
+        self.failure: Exception = OSError(errno.EIO, "EIO")
 
     def make_logs(self, layout: JournalLayout) -> None:
         Path(layout.logs).mkdir()
@@ -35,7 +36,7 @@ class _SyncedFiles(HeldSyncs):
         super().sync(fd)
         if self.failing:
             self.failing -= 1
-            raise OSError(errno.EIO, "EIO")
+            raise self.failure
         self.syncs.append(Path(f"/proc/self/fd/{fd}").readlink().name)
 
 
@@ -85,11 +86,12 @@ async def test_the_first_record_of_each_is_durable_before_the_rest(tmp_path: Pat
         assert read_settled(files, layout, two) == {1, 2}
 
 
-async def test_a_failure_reaches_all_of_its_batch_and_no_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("failure", [OSError(errno.EIO, "EIO"), ValueError("a defect, not EIO")])
+async def test_a_failure_reaches_all_of_its_batch_and_no_other(tmp_path: Path, failure: Exception) -> None:
     log = new_id()
     async with _settling(tmp_path) as (files, layout, settlement):
-        files.failing = 1
-        with pytest.raises(OSError, match="EIO"):
+        files.failing, files.failure = 1, failure
+        with pytest.raises(type(failure), match="EIO"):
             await settlement.submit([RecordId(log, 0)])
         await settlement.submit([RecordId(log, 0), RecordId(log, 1)])
         assert read_settled(files, layout, log) == {0, 1}
