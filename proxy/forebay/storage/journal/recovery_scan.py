@@ -88,8 +88,7 @@ def scan_journal(files: JournalFiles, layout: JournalLayout) -> JournalScan:
     scan.refused = {
         record.id
         for record in scan.pending
-        if _is_completion(record)
-        and any(is_settled(part, numbers.get(str(log), ())) for _, _, log, part in record.document.get("parts", ()))
+        if any(is_settled(part, numbers.get(str(log), ())) for _, _, log, part in record.document.get("parts", ()))
     }
     scan.ended_uploads -= {str(record.document.get("upload")) for record in scan.pending if _is_completion(record)}
     return scan
