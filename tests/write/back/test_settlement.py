@@ -115,7 +115,7 @@ async def test_nothing_is_cached_that_readers_do_not_see(why: str) -> None:
     deletion = AcceptedWrite("delete", NAME, WriteInterval(3, 4))
     rig = _Rig(deletion if why == "deleted" else WRITE)
     if why != "deleted":
-        rig.last = deletion.version(RecordId("l", 9), ()) if why == "replaced" else None
+        rig.last = WRITE.version(RecordId("l", 9), ()) if why == "replaced" else None
     await rig.settlement.persisted(rig.write, RECORD, PersistOutcome("done"))
     assert rig.steps == [*_settled(is_persisted=True), ("counted", NAME)]
 
