@@ -64,8 +64,8 @@ class Answer:
     def __init__(self) -> None:
         self.channel = Channel()
         self.files = Files(self.channel)
-        fakes: Any = (self.channel, self.files)
-        self.batch = ChannelBatch(*fakes, RequestRecord("POST", 0.0, "ID"))
+        record = RequestRecord("POST", 0.0, "ID")
+        self.batch = ChannelBatch(self.channel, self.files, record)  # type: ignore[arg-type] # fakes
         self.put = 0
 
     def put_bytes(self) -> None:
