@@ -160,3 +160,10 @@ def test_the_paths_of_a_data_set_are_those_of_its_rules() -> None:
     rules = Rules([Rule("a/**", name="x"), Rule("b/**"), Rule("c/**", name="x")])
     found = {name: [pattern.text for pattern in rules.patterns_of(name)] for name in ("x", "b/**", "none")}
     assert found == {"x": ["a/**", "c/**"], "b/**": ["b/**"], "none": []}
+
+
+def test_a_pool_has_the_name_of_its_rule_before_any_decision() -> None:
+    """As after a reload: else it would be a data set of its own until the next read."""
+    rules = Rules([Rule("b/train/**", name="set", eviction="epoch"), Rule("b/**", eviction="epoch")])
+    assert rules.data_set_of("b/train/**") == "set"
+    assert rules.data_set_of("b/**") == "b/**"

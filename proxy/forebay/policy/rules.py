@@ -140,9 +140,10 @@ class Rules:
         return self._combine(rule for rule in self._rules if data_set in {rule.name, rule.path}).pool
 
     def data_set_of(self, pool: str) -> str:
-        """The data set that has a pool, by the objects decided so far; else it is named as the pool is."""
+        """The data set that has a pool, by the objects decided so far, else by the rule that named the pool."""
         decided = (each.rule for each in self._decisions.values() if each.pool is not None and each.pool.name == pool)
-        return next(decided, pool)
+        named = (rule.name for rule in self._rules if rule.path == pool and rule.name is not None)
+        return next(decided, None) or next(named, pool)
 
     def decide(self, name: ObjectName) -> Decision:
         """The decision for an object. One of Forebay's own resources is never cached, whatever the rules say."""
