@@ -13,6 +13,7 @@ from forebay_client.client_settings import resolve_settings
 from forebay_client.client_stats import ClientStats
 from forebay_client.transport.http_transport import HttpTransport
 from forebay_client.transport.object_request import (
+    BodyInterrupted,
     ObjectRequest,
     ObjectResponse,
     Transport,
@@ -306,3 +307,62 @@ async def test_checksums_are_asked_for_where_the_environment_says_so(sending: Se
     await sending.send(ObjectRequest("GET", "b", "k", span=(0, 5)))
     modes = [entry.headers.get("x-amz-checksum-mode") for entry in sending.origin.log.requests]
     assert modes == [None, "ENABLED", None]
+
+
+class Script:
+    """A transport that answers as it is told, one answer after the other."""
+
+    name: str = "script"
+
+    def __init__(self, *answers: ObjectResponse | Exception) -> None:
+        self._answers = list(answers)
+
+    def carries(self, _request: ObjectRequest) -> bool:
+        return True
+
+    def send(self, _request: ObjectRequest) -> ObjectResponse:
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        pass
+
+
+def response(status: int, body: bytes, **headers: str) -> ObjectResponse:
+    return ObjectResponse(status, {name.replace("_", "-"): value for name, value in headers.items()}, memoryview(body))
+
+
+def continued(rest: ObjectResponse) -> bytes:
+    """What is returned where `rest` answers the request for the second half of an object."""
+    half = BodyInterrupted("reset", response(200, b"", etag='"a"'), memoryview(bytearray(b"01234.....")), 5)
+    whole = response(200, b"abcdefghij", etag='"b"')
+    sender = RequestSender([Script(half, rest, whole)], ClientStats(), 3, pause=lambda _: None)
+    return bytes(sender.send(GET).body)
+
+
+def test_the_rest_of_a_body_is_put_behind_its_front() -> None:
+    rest = response(206, b"56789", etag='"a"', content_range="bytes 5-9/10")
+    assert continued(rest) == b"0123456789"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        response(206, b"fghij", etag='"b"', content_range="bytes 5-9/10"),
+        response(200, b"fghij", etag='"a"', content_range="bytes 5-9/10"),
+        response(206, b"fghij", etag='"a"'),
+        response(206, b"efghi", etag='"a"', content_range="bytes 4-8/10"),
+        response(206, b"fgh", etag='"a"', content_range="bytes 5-7/10"),
+        response(412, b"", etag='"b"'),
+    ],
+    ids=["another version", "no part", "no range", "another range", "less of it", "refused"],
+)
+def test_what_is_not_the_rest_of_a_body_is_not_joined(rest: ObjectResponse) -> None:
+    assert continued(rest) == b"abcdefghij"
+
+
+def test_an_error_in_place_of_the_rest_is_raised() -> None:
+    with pytest.raises(AccessDenied):
+        continued(response(403, b""))
