@@ -232,6 +232,23 @@ async def test_the_origin_decides_the_condition_of_a_completion(tmp_path: Path) 
         assert list((rig.journal / "bodies").iterdir()) == []
 
 
+@pytest.mark.parametrize("header", [("If-None-Match", "*"), ("x-forebay-durability", "origin")])
+async def test_a_completion_at_the_origin_has_its_checksum(tmp_path: Path, header: tuple[str, str]) -> None:
+    """S3 computes one of an upload that was created without an algorithm. A repeated completion is answered alike."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        oss, target = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/file")
+        upload = await oss.initiate(target)
+        part = await oss.part(target, upload, 1, b"content")
+        listed = f"<Part><PartNumber>1</PartNumber><ETag>{part.headers['ETag']}</ETag></Part>"
+        document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+        for _ in range(2):
+            answer = await rig.client().request("POST", f"{target}?uploadId={upload}", (header,), document)
+            assert (answer.status, answer.headers["x-forebay-durable"]) == (200, "origin")
+            assert told(answer, "ChecksumCRC64NVME") == digest_of("crc64nvme", b"content")
+            assert told(answer, "ChecksumType") == "FULL_OBJECT"
+
+
 async def test_a_conditional_completion_whose_answer_is_lost_is_in_doubt(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
         await rig.prove()

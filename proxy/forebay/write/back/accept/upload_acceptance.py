@@ -227,7 +227,8 @@ class UploadAcceptance:
             if await self._is_refused(record):
                 raise S3Error("NoSuchUpload", UploadId=write.upload_id)
         else:
-            etag, durable = await self._completion.complete(context, write, conditions) or etag, DURABLE_ORIGIN
+            origin_etag, origin_checksum = await self._completion.complete(context, write, conditions)
+            etag, checksum, durable = origin_etag or etag, origin_checksum or checksum, DURABLE_ORIGIN
             made = OriginCompletion(etag, (*checksum, *crc_header(digest)), request)
             with suppress(S3Error):  # what is left of the upload here expires
                 await self._writer.write(context, AbortedUpload(write.name, write.upload_id, made))

@@ -59,8 +59,11 @@ class CompletionAtOrigin:
         self._wait = wait
         self._learn = learn
 
-    async def complete(self, context: WriteContext, write: AcceptedWrite, conditions: HeaderPairs) -> str:
-        """Returns the object's ETag at the origin. Raises S3Error as the origin, Throttled."""
+    async def complete(
+        self, context: WriteContext, write: AcceptedWrite, conditions: HeaderPairs
+    ) -> tuple[str, HeaderPairs]:
+        """Returns the object's ETag at the origin, and its checksums as headers, where the origin names them. Raises
+        S3Error as the origin, Throttled."""
         has_waited = await self._wait(context, (write.name,))
         interims = interims_of(context.forward.request, has_waited=has_waited)
         interims.begin()  # its parts are sent first
@@ -70,7 +73,7 @@ class CompletionAtOrigin:
             interims.end()
         if outcome.result == "done":
             await self._learn(context, 200, CIMultiDict(), outcome.etag)
-            return outcome.etag
+            return outcome.etag, outcome.checksums
         if outcome.code in S3_CODES:
             raise S3Error(outcome.code)
         if outcome.status == 412:

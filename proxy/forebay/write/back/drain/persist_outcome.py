@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from forebay.core.errors import ForebayError, OriginUnreachable, S3Error
+from forebay.core.heads import HeaderPairs
 from forebay.protocol.conditions import same_etag
 from forebay.protocol.xml.s3_documents import embedded_error
 from forebay.storage.journal.body_file import BodyDamaged
@@ -29,6 +30,8 @@ class PersistOutcome:
     reason: str = ""
     etag: str = ""
     """The object's at the origin."""
+    checksums: HeaderPairs = ()
+    """The object's, as headers, where the origin names them in the answer to a completion."""
     is_upload_gone: bool = False
     """Whether the upload has to be prepared anew."""
     is_conflict: bool = False

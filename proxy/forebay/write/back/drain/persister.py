@@ -27,11 +27,12 @@ from forebay.origin.origins import Origins
 from forebay.origin.reads.origin_read import OriginRead
 from forebay.origin.reads.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.policy.acceptable_writes import has_opaque_etags
+from forebay.protocol.body.part_checksums import completed_checksums
 from forebay.protocol.conditions import same_etag
 from forebay.protocol.xml.s3_documents import (
+    completed_fields,
     completion_document,
     embedded_error,
-    result_etag,
 )
 from forebay.storage.journal.pending_objects import BodyPart, PendingObjects, PendingVersion
 from forebay.write.back.drain.origin_uploads import DOCUMENT, paced_pieces
@@ -234,7 +235,9 @@ class Persister:
         if prepared is not None and status == 200:
             if (code := embedded_error(document)) is not None:
                 return PersistOutcome("failed", f"the origin answered {code}", status=500, code=code)
-            etag = result_etag(document) or ""
+            fields = completed_fields(document)
+            outcome = judge(write, status, fields.get("ETag", ""), document, is_opaque=is_opaque)
+            return replace(outcome, checksums=completed_checksums(fields))
         return judge(write, status, etag, document, is_opaque=is_opaque)
 
     def _request(
