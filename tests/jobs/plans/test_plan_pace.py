@@ -70,7 +70,7 @@ def test_in_flight_is_what_is_read_while_one_is_fetched() -> None:
         return [pace.most_in_flight(lead, 1000) for lead in (enough, short, shortest)]
 
     assert in_flight(0.01) == [3, MEAN_IN_FLIGHT, FIRST_IN_FLIGHT]
-    assert in_flight(0.405) == [62, 62, FIRST_IN_FLIGHT]
+    assert in_flight(0.185) == [29, 29, FIRST_IN_FLIGHT]
     assert in_flight(60.0) == [MAX_IN_FLIGHT] * 3
 
 

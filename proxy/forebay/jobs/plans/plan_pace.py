@@ -13,7 +13,7 @@ HORIZON_SECONDS: Final = 30.0
 """How far ahead of its reader a plan fetches at most, at the reader's pace."""
 LEAST_HORIZON: Final = 16 << 20
 """Bytes that a slow reader has ahead of it all the same."""
-FIRST_IN_FLIGHT: Final = 64
+FIRST_IN_FLIGHT: Final = 32
 """While the reader is about to overtake, and for the first FIRST_ENTRIES, of FIRST_LEAD bytes at most."""
 MEAN_IN_FLIGHT: Final = 16
 """While the lead is short, or nobody reads the plan: there is no hurry then."""
