@@ -5,12 +5,16 @@ from typing import Any
 
 import pytest
 
+from forebay.core.task_registry import TaskRegistry
 from harness.clients import path_of
 from harness.conformance import texts
+from harness.fake.actions import HoldRequest
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.oss_client import OssClient
 from harness.packed_objects import shard_and_index
 from harness.rig import TRAINER
+from harness.write_back_rig import WriteBackRig
 from scenarios.test_packed_objects import RULE, read, rig_of
 
 KEY, CONTENT = "train/a", b"member"
@@ -70,6 +74,23 @@ async def test_a_delete_compares_with_the_member(tmp_path: Path, condition: str)
         assert (await read(rig.client(), KEY)).status == 200
         assert await write(rig.client(), ("If-Match", condition), method="DELETE") == (204, [])
         assert (await read(rig.client(), KEY)).status == 404
+
+
+@pytest.mark.parametrize(("condition", "status"), [(NEW, 200), (("If-Match", ETAG), 404)])
+async def test_a_member_that_is_being_deleted_is_none(tmp_path: Path, condition: tuple[str, str], status: int) -> None:
+    """Its deletion is acknowledged and not at the origin yet: the condition is evaluated once it is."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, rest=RULE + 'write = "back"\n') as rig:
+        pack(origin)
+        for method in ("PUT", "DELETE"):  # the first of their kinds go through
+            assert (await rig.client().request(method, path_of("bucket", "train/proof"))).status in {200, 204}
+        await rig.settled()
+        origin.faults.add(HoldRequest(gate := Gate()), where=lambda asked: asked.method == "DELETE")
+        assert (await write(rig.client(), method="DELETE"))[0] == 204
+        writing = TaskRegistry().spawn(write(rig.client(), condition), "write")
+        await gate.reached()
+        gate.open()
+        assert (await writing)[0] == status
+        assert (await read(rig.client(), KEY)).status == status
 
 
 async def test_writes_of_other_keys_are_not_looked_at(tmp_path: Path) -> None:

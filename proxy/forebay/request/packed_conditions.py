@@ -4,7 +4,7 @@
     If-Match            412 for another ETag than the member's. Else sent as If-None-Match: *, so that nothing that has
                         come in the member's place is replaced; a DELETE, which has no such condition, without one
 
-Where the origin has an object too, it evaluates them.
+Where the origin has an object too, or the member is deleted, the origin evaluates them.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html, conditional-deletes.html
 """
@@ -51,7 +51,12 @@ class PackedConditions:
         if not must_be_new and _MATCH not in sent:
             return context
         name = forward.target.name
-        found = await self._packed.resolve(LookupRequest(name, decision, None, identity=forward.identity))
+        try:
+            found = await self._packed.resolve(LookupRequest(name, decision, None, identity=forward.identity))
+        except S3Error as error:
+            if error.code != "NoSuchKey":
+                raise
+            return context  # its deletion is pending, and at the origin before the write is
         if not isinstance(found, ResolvedVersion) or found.stored is None:
             return context
         if must_be_new:
