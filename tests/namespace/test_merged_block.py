@@ -68,3 +68,20 @@ async def test_behind_the_frontier_nothing_is_listed(tmp_path: Path) -> None:
     before = await merged_block(snapshot, "x", "a", known, inclusive=False)
     assert isinstance(before, MergedBlock)
     assert before.end is None
+
+
+async def test_written_keys_before_the_frontier_are_shown(tmp_path: Path) -> None:
+    """The snapshot has no more keys before the end, and the range behind it is not listed yet."""
+    snapshot = snapshot_in(tmp_path)
+    behind = snapshot.split(snapshot.ranges[0], "m")
+    page = await ListedKeys("acde").fetch(PageRequest("b", "", "", 1000), snapshot.form)
+    await snapshot.add(snapshot.ranges[0], page)
+    assert (snapshot.ranges[0].is_listed, behind.is_listed) == (True, False)
+    known = KnownKeys(snapshot, lambda _: False)
+    for key in "fhm":
+        snapshot.overlay.mark(key)
+        known.learn(key, WRITTEN)
+    block = await merged_block(snapshot, "e", "h", known, inclusive=False)
+    assert isinstance(block, MergedBlock)
+    assert (list(block.keys), block.end) == (["f"], None)
+    assert await merged_block(snapshot, "e", "n", known, inclusive=False) == Unlisted("m")

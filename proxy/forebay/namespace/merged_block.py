@@ -51,10 +51,10 @@ async def merged_block(
 ) -> MergedBlock | Unlisted:
     """The entries behind `position`, or at it if `inclusive`, that one block has, before `end`. Raises StorageError."""
     block = await snapshot.block_behind(position, inclusive=inclusive)
-    if isinstance(block, Unlisted):
-        return block if end is None or block.position < end else MergedBlock((), (), frozenset(), None)
+    if isinstance(block, Unlisted) and (end is None or block.position < end):
+        return block
     listed, stop = EntryRun(_NOTHING, 0, 0), None
-    if block is not None:
+    if isinstance(block, EntryRows):
         first = (bisect_left if inclusive else bisect_right)(block.keys, position)
         last = len(block.keys) if end is None else bisect_left(block.keys, end, first)
         listed, stop = EntryRun(block, first, last), block.keys[-1] if last == len(block.keys) else None
