@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Final
 
 from forebay.protocol.header_map import Headers
+from forebay.protocol.xml.xml_tree import NOT_XML
 
 OPERATIONS: Final = frozenset({"PutObject", "CopyObject", "DeleteObject", "DeleteObjects", "CreateMultipartUpload"})
 """The operations that may be acknowledged here."""
@@ -55,8 +56,6 @@ _LONGEST_SEGMENT: Final = 255
 (https://min.io/docs/minio/linux/operations/concepts/thresholds.html)."""
 _REFUSED_SEGMENT: Final = re.compile(r"(?:^|/)(?:\.{0,2}/|\.{1,2}$)")
 """Empty, `.` or `..`, which MinIO refuses; a slash at the end is none."""
-_NOT_IN_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no document of XML 1.0 can hold, such as an answer to the creation of an upload."""
 _DEFAULT_CLASS: Final = ("x-amz-storage-class", "STANDARD")
 """What a bucket does by default: s3cmd says so with every write."""
 _ENCRYPTION: Final = "x-amz-server-side-encryption"
@@ -104,7 +103,7 @@ def key_obstacle(key: str) -> str | None:
     encoded = key.encode("utf-8", "surrogatepass")
     if len(encoded) > _LONGEST_KEY:
         return "its long key"
-    if _NOT_IN_XML.search(key):
+    if NOT_XML.search(key):
         return "a character of its key"
     if _REFUSED_SEGMENT.search(key) or (
         len(encoded) > _LONGEST_SEGMENT and max(map(len, encoded.split(b"/"))) > _LONGEST_SEGMENT

@@ -9,16 +9,13 @@ documents. So a page has the elements that the origin's page would have; their o
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjects.html
 """
 
-import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from forebay.protocol.listing_query import ListingQuery, StartPoint
 from forebay.protocol.xml.entry_rows import EntryRun
 from forebay.protocol.xml.listed_page import KeyEncoding
-from forebay.protocol.xml.xml_tree import DECLARATION, S3_NAMESPACE, escape_text
-
-_NOT_XML: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+from forebay.protocol.xml.xml_tree import DECLARATION, NOT_XML, S3_NAMESPACE, escape_text
 
 
 class PageForm(NamedTuple):
@@ -54,7 +51,7 @@ def is_writable(query: ListingQuery, entries: PageEntries) -> bool:
         return True
     keys = (key for run in entries.runs if not run.rows.is_plain for key in run.keys)
     names = (*keys, *entries.prefixes, query.prefix, query.delimiter, query.marker, query.start_after or "")
-    return not _NOT_XML.search("".join(names))
+    return not NOT_XML.search("".join(names))
 
 
 def listing_document(query: ListingQuery, entries: PageEntries, form: PageForm) -> bytes:

@@ -20,7 +20,8 @@ MAX_DEPTH: Final = 12
 DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 S3_NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 
-_NOT_XML: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+NOT_XML: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""A character that no document of XML 1.0 can hold."""
 
 
 @dataclass(slots=True)
@@ -62,7 +63,7 @@ def escape_text(value: str) -> str:
     document stays readable.
     """
     # A bare carriage return would be read back as a newline.
-    text = _NOT_XML.sub("\ufffd", value)
+    text = NOT_XML.sub("\ufffd", value)
     # As xml.sax.saxutils.escape does, which imports urllib.request: an eighth of what a client imports.
     return text.replace("&", "&amp;").replace(">", "&gt;").replace("<", "&lt;").replace("\r", "&#13;")
 
