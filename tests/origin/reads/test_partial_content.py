@@ -81,3 +81,12 @@ def test_what_is_accepted_is_the_requested_range(start: int, more: int, first: i
         return
     assert (first, last + 1) == (start, min(start + more + 1, total))
     assert length == last + 1 - first > 0
+
+
+@pytest.mark.parametrize("content_range", ["bytes 0--1/0", None])
+def test_an_empty_part_has_no_valid_content_range(content_range: str | None) -> None:
+    assert partial_length(None, headers(content_range, "0"), is_part=True) == 0
+    with pytest.raises(OriginBroken):
+        partial_length(None, headers(content_range, "0"))
+    with pytest.raises(OriginBroken):
+        partial_length(None, headers(content_range, None), is_part=True)

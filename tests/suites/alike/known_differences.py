@@ -37,6 +37,7 @@ _WHERE: Final[tuple[tuple[str, tuple[int, ...], str], ...]] = (
     ("swift bucket_configurations.the_rest", (62, 63), _NO_OPERATION),
     ("swift bucket_configurations.the_rest", (77,), _SERVICE),
     ("swift copies.sizes", (5,), _EMPTY),
+    ("swift version_history.about_one_version", (31,), "a 304 names the version that was requested, as a 200 does"),
     ("swift copies.names", (31, 33), _PLUS),
     ("swift presigned_urls.presigned", (20,), _STRICT),
     ("swift presigned_urls.nobody", (), _NOBODY),

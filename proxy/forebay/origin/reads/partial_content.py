@@ -6,6 +6,7 @@ them. So a 206 that contradicts itself or its request is a broken response, whet
     without a Content-Range, or with one that can't be           broken
     Content-Length and Content-Range disagree                    broken
     another range than requested, or none was requested          broken
+    an empty part of an object                                   passed on: no Content-Range describes no byte
     multipart/byteranges                                         not looked at: its parts say what they are
 
 A range that is requested past the end of the object is clipped to the total of the response.
@@ -42,6 +43,8 @@ def partial_length(requested: str | None, headers: Headers, *, is_part: bool = F
 
 @lru_cache(maxsize=256)  # objects of one size have the same ranges
 def _judged(requested: str | None, values: tuple[str, ...], declared: str | None, *, is_part: bool) -> int:
+    if is_part and declared is not None and declared.strip() == "0":
+        return 0  # Swift says "bytes 0--1/0", others nothing
     parsed = parse_content_range(values[0]) if len(values) == 1 else None
     received, total = parsed if parsed is not None else _without_total(values)
     if declared is not None and declared.strip() != str(received.length):
