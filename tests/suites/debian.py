@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from suites.commands import run
+from suites.commands import extract, run
 
 RELEASE: Final = "trixie"
 KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -48,8 +48,7 @@ def unpack(home: Path, binaries: Sequence[str], source: str) -> tuple[Path, Path
     for archive in sorted(tree.glob("*.tar.*")):
         if archive.name.endswith(".asc"):
             continue
-        with tarfile.open(archive) as unpacked:
-            unpacked.extractall(_unpacked(tree, archive), filter="data")
+        extract(archive, _unpacked(tree, archive))
     (unpacked_tree,) = (path for path in tree.iterdir() if path.is_dir())
     series = unpacked_tree / "debian/patches/series"
     for patch in series.read_text().split() if series.is_file() else ():
