@@ -22,7 +22,7 @@ client/cli/test_commands.py              client/cli/text_tables client/cli/top_c
 client/cli/test_commands.py              client/cli/ls_command
 client/cli/test_commands.py              client/cli/datasets_command client/cli/advise_command
 client/cli/test_main_process.py              client/cli/deferred_interrupts client/cli/proxy_commands main
-client/cli/test_warm_command.py              client/cli/job_report client/cli/key_files client/cli/progress_display
+client/cli/test_warm_command.py              client/cli/job_report client/cli/command_files client/cli/progress_display
 scenarios/test_pytorch.py                client/torch/connector_datasets client/torch/dataset_client
 scenarios/test_pytorch.py                client/torch/iterable_dataset client/torch/loader_hook client/torch/map_dataset
 scenarios/test_pytorch.py                client/torch/object_dataset client/torch/packed_samples
@@ -55,7 +55,7 @@ scenarios/test_packed_objects.py         namespace/packs/pack_catalogue
 scenarios/test_packed_deletions.py       namespace/packs/tombstone_store write/packed_deletions
 jobs/packing/test_multipart_writer.py    origin/small_objects
 scenarios/test_batch_members.py          request/batch/member_reads
-client/cli/test_commands.py              client/cli/client_command client/cli/job_commands client/cli/write_commands
+client/cli/test_commands.py              client/cli/client_command client/cli/job_run
 client/cli/test_commands.py              client/cli/command_table
 client/cli/test_admin_client.py          client/cli/admin_address
 client/test_forebay_resources.py          client/resource_calls

@@ -1,5 +1,6 @@
 """`forebay advise`: what other tiers and the other eviction would give each data set, and what to set."""
 
+import argparse
 from collections.abc import Iterator
 
 from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
@@ -16,15 +17,14 @@ OUTLOOKS = (
 )
 
 
-def run_advise(
-    admin: AdminClient, context: CommandContext, data_set: str | None, *, by_recordings: bool, as_json: bool
-) -> int:
-    """Prints the advice for all data sets, or one; the exit code, 1 if there is no such data set."""
+def advise(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay advise`. Returns the exit code: 1 if there is no such data set."""
+    data_set, by_recordings = args.data_set, args.recordings
     query = {"source": "recordings"} if by_recordings else None
     rows: list[JsonObject] = admin.get(api_path("advice"), query)["data_sets"]
     if data_set is not None:
         rows = [row for row in rows if row["name"] == data_set]
-    if as_json:
+    if args.json:
         for row in rows:
             context.screen.write_json(row)
     elif rows:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from forebay_client.cli.admin_address import DEFAULT_ADDRESS, parse_admin_address
 from forebay_client.cli.admin_client import AdminClient, AdminError, AdminRefused
-from forebay_client.cli.command_context import CommandContext
+from forebay_client.cli.command_context import CommandContext, UsageError
 from forebay_client.cli.command_table import COMMANDS
 
 Run: TypeAlias = Callable[[AdminClient, CommandContext, argparse.Namespace], int]
@@ -22,10 +22,6 @@ REFUSED_VALUES: Final = ("bad_request", "bad_list", "settings_refused")
 """Errors of the admin port about a value of the command line or a file that was sent: wrong usage."""
 
 _QUOTED: Final = re.compile("'([a-z_]+)'")
-
-
-class UsageError(Exception):
-    """The command line is contradictory; the message is a sentence. Exit code 2."""
 
 
 def run_client_command(context: CommandContext, args: argparse.Namespace) -> int:

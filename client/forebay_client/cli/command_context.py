@@ -77,6 +77,10 @@ class Screen:
         return Console(file=self.out, force_terminal=self.is_terminal, highlight=False)
 
 
+class UsageError(Exception):
+    """The command line is contradictory, or names a file that can't be used. The message is a sentence. Exit code 2."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommandContext:
     """What a command may use of its process."""

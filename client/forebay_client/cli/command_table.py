@@ -63,12 +63,12 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
         "commands:stats", "Show the traffic of a running Forebay since its start, and the fill level of its tiers."
     ),
     "top": ClientCommand(
-        "commands:top",
+        "top_command:top",
         "Show the current traffic of a running Forebay, live, until Ctrl-C.",
         (("--interval", {**_INTERVAL, "help": "time between two updates (default: 1)"}),),
     ),
     "warm": ClientCommand(
-        "job_commands:warm",
+        "warm_command:warm",
         "Bring objects into the cache before they are read.",
         (
             ("location", {**_LOCATIONS, "help": "which objects; `*`, `**` and `?` are wildcards"}),
@@ -101,7 +101,7 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
         ),
     ),
     "pack": ClientCommand(
-        "job_commands:pack",
+        "pack_command:pack",
         "Write small objects into a few large TAR objects, with an index by which they are read.",
         (
             _PACKED,
@@ -115,12 +115,12 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
         ),
     ),
     "unpack": ClientCommand(
-        "job_commands:unpack",
+        "pack_command:unpack",
         "Write the members of a pack as objects, and take them out of it.",
         (_PACKED, _INTO, _ONLY, _DETACH, _FAILURES),
     ),
     "jobs": ClientCommand(
-        "job_commands:jobs",
+        "jobs_command:jobs",
         "List the warm-ups that run, and the latest that ended; show, follow or cancel one.",
         (
             _action("ls (default), show, wait or cancel", "ls", "show", "wait", "cancel"),
@@ -129,7 +129,7 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
         ),
     ),
     "plans": ClientCommand(
-        "job_commands:plans",
+        "plans_command:plans",
         "List the plans that clients have sent, and how far ahead of its reader each is; show, cancel or send one.",
         (
             _action("ls (default), show, cancel or send", "ls", "show", "cancel", "send"),
@@ -149,7 +149,7 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
         ),
     ),
     "recordings": ClientCommand(
-        "job_commands:recordings",
+        "recordings_command:recordings",
         "List the recordings of what was read; save, export, import, replay or remove one.",
         (
             _action(
@@ -165,7 +165,7 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
         ),
     ),
     "ls": ClientCommand(
-        "commands:ls",
+        "ls_command:ls",
         "List what is cached: how much of each object, and in which tier.",
         (
             LOCATION,
@@ -174,7 +174,7 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
         ),
     ),
     "writes": ClientCommand(
-        "write_commands:writes",
+        "writes_command:writes",
         "List the writes that are acknowledged and not at the origin; show, retry, export or discard one.",
         (
             _action("ls (default), show, retry, export or discard", "ls", "show", "retry", "export", "discard"),
@@ -199,7 +199,7 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
         ),
     ),
     "flush": ClientCommand(
-        "write_commands:flush",
+        "flush_command:flush",
         "Wait until the acknowledged writes under a prefix are at the origin.",
         (
             LOCATION,
@@ -207,10 +207,10 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
         ),
     ),
     "datasets": ClientCommand(
-        "commands:datasets", "List the data sets: their size, what is cached of them, and their epochs."
+        "datasets_command:datasets", "List the data sets: their size, what is cached of them, and their epochs."
     ),
     "advise": ClientCommand(
-        "commands:advise",
+        "advise_command:advise",
         "Estimate each data set's hit share under other tier sizes and evictions, and recommend settings.",
         (
             ("data_set", {"nargs": "?", "metavar": "DATA-SET", "help": "a data set's name (default: all)"}),
@@ -220,11 +220,13 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
             ),
         ),
     ),
-    "pin": ClientCommand("commands:pin", "Pin a prefix: its objects stay on the SSD once they are there.", (LOCATION,)),
-    "unpin": ClientCommand("commands:unpin", "Unpin a prefix: its objects may be evicted again.", (LOCATION,)),
-    "pins": ClientCommand("commands:pins", "List the pinned prefixes, and the bytes on the SSD of each."),
+    "pin": ClientCommand(
+        "pins_command:pin", "Pin a prefix: its objects stay on the SSD once they are there.", (LOCATION,)
+    ),
+    "unpin": ClientCommand("pins_command:unpin", "Unpin a prefix: its objects may be evicted again.", (LOCATION,)),
+    "pins": ClientCommand("pins_command:pins", "List the pinned prefixes, and the bytes on the SSD of each."),
     "explain": ClientCommand(
-        "commands:explain",
+        "explain_command:explain",
         "Explain which rules and grants apply to an object, what is cached of it, and what a read would do now.",
         (
             ("location", {"type": location, "metavar": "s3://bucket/key", "help": "the object"}),

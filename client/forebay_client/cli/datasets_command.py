@@ -1,5 +1,6 @@
 """`forebay datasets`: the data sets of a running Forebay, one a row."""
 
+import argparse
 from collections.abc import Iterator, Sequence
 
 from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
@@ -29,11 +30,11 @@ DATA_SETS = (
 )
 
 
-def run_datasets(admin: AdminClient, context: CommandContext, *, as_json: bool) -> int:
-    """Lists the data sets; the exit code."""
+def datasets(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay datasets`."""
     rows: list[JsonObject] = admin.get(api_path("datasets"))["data_sets"]
     none = "No object was read under a rule with a name, eviction or quota since Forebay started or loaded it."
-    context.screen.write_rows(rows, lambda: data_sets_table(rows), none, as_json=as_json)
+    context.screen.write_rows(rows, lambda: data_sets_table(rows), none, as_json=args.json)
     return 0
 
 

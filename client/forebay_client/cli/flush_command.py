@@ -1,21 +1,20 @@
 """`forebay flush`: waits until the acknowledged writes under a prefix are at the origin."""
 
+import argparse
 from typing import Any, Final
 
 from forebay_client.cli.admin_client import AdminClient, AdminUnreachable, JsonObject, api_path
 from forebay_client.cli.command_context import CommandContext
 from forebay_client.cli.human_format import escape_unprintable, format_plural
-from forebay_client.cli.s3_location import Location
 
 ONE_WAIT: Final = 5.0
 """Seconds that one request waits, so that Ctrl-C and a lost connection are noticed."""
 
 
-def run_flush(
-    admin: AdminClient, context: CommandContext, location: Location, timeout: float | None, *, as_json: bool
-) -> int:
-    """Waits, for `timeout` seconds at most (None: no bound), or until nothing that is left moves. The exit code: 1 if
-    some are not there. Raises AdminError."""
+def flush(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay flush`. Waits until nothing that is left moves, `--timeout` seconds at most. Returns the exit code: 1 if
+    some writes are not at the origin."""
+    location, timeout = args.location, args.timeout
     until = context.monotonic() + timeout if timeout is not None else None
     where = {"bucket": location.bucket, "prefix": location.prefix}
     flushed: JsonObject | None = None
@@ -33,7 +32,7 @@ def run_flush(
         if has_ended or left == held_up or (until is not None and context.monotonic() >= until):
             break
     name = escape_unprintable(str(location))
-    if as_json:
+    if args.json:
         context.screen.write_json({"left": left, "held_up": held_up, "stuck": flushed["stuck"]})
     elif left:
         for each in flushed["stuck"]:

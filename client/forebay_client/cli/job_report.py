@@ -14,6 +14,7 @@ from typing import Final
 
 from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
 from forebay_client.cli.command_context import Screen
+from forebay_client.cli.command_files import unwritable
 from forebay_client.cli.human_format import (
     escape_unprintable,
     format_count,
@@ -29,10 +30,6 @@ FAILURES_SHOWN = 10
 ENDED = ("done", "failed", "cancelled")
 
 
-class UnwritableReport(Exception):
-    """The report can't be written; the message is a sentence."""
-
-
 def exit_code(job: JsonObject) -> int:
     """The exit code of a command that followed the job, or only started it."""
     if job["state"] == "cancelled":
@@ -46,16 +43,17 @@ def exit_code(job: JsonObject) -> int:
 
 
 def check_report(name: str | None) -> None:
-    """Raises UnwritableReport if `write_report` could not write to this file; for before the job starts."""
+    """Raises UsageError if `write_report` could not write to this file; for before the job starts."""
+    if name is None:
+        return
     try:
-        if name is not None:
-            Path(name).open("a").close()
+        Path(name).open("a").close()
     except OSError as error:
-        raise UnwritableReport(f"{name} can't be written: {error.strerror}.") from error
+        raise unwritable(name, error) from error
 
 
 def write_report(admin: AdminClient, job: JsonObject, name: str) -> None:
-    """Writes every failure of a job to a file, a JSON object a line. Raises UnwritableReport."""
+    """Writes every failure of a job to a file, a JSON object a line. Raises UsageError."""
     try:
         with Path(name).open("w", encoding="utf-8") as file:
             after: str | None = "0"
@@ -64,7 +62,7 @@ def write_report(admin: AdminClient, job: JsonObject, name: str) -> None:
                 file.writelines(json.dumps(failure) + "\n" for failure in page["failures"])
                 after = page["next"]
     except OSError as error:
-        raise UnwritableReport(f"{name} can't be written: {error.strerror}.") from error
+        raise unwritable(name, error) from error
 
 
 def report_job(screen: Screen, job: JsonObject) -> None:

@@ -1,41 +1,39 @@
 """`forebay jobs`: lists the warm-up jobs, shows one, follows one to its end, or cancels one."""
 
+import argparse
 from typing import Final
 
 from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
-from forebay_client.cli.command_context import CommandContext
+from forebay_client.cli.command_context import CommandContext, UsageError
 from forebay_client.cli.human_format import escape_unprintable, format_plural
 from forebay_client.cli.job_report import capacity_sentence, exit_code, report_job, write_report
+from forebay_client.cli.job_run import follow_job
 from forebay_client.cli.text_tables import jobs_table
-from forebay_client.cli.warm_command import follow_job
 
 _LIVE: Final = ("queued", "running")
 
 
-def run_jobs(
-    admin: AdminClient,
-    context: CommandContext,
-    action: str,
-    job_id: str | None,
-    *,
-    report: str | None = None,
-    as_json: bool,
-) -> int:
-    """Carries out "ls", or "show", "wait" or "cancel" of a job. Returns the exit code: 1 if a job to cancel had ended
-    before; of "wait" that of `forebay warm --wait`."""
-    if job_id is None:
-        return _list_jobs(admin, context, as_json=as_json)
-    path = api_path("jobs", job_id)
+def jobs(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay jobs`. Returns the exit code: 1 if a job to cancel had ended before; of "wait" that of
+    `forebay warm --wait`."""
+    action = args.action
+    if (action == "ls") != (args.id is None):
+        raise UsageError("Say `forebay jobs`, or `forebay jobs` with show, wait or cancel, and an ID.")
+    if args.report is not None and action not in {"show", "wait"}:
+        raise UsageError("--report is of one job: `forebay jobs show ID --report FILE`.")
+    if action == "ls":
+        return _list_jobs(admin, context, as_json=args.json)
+    path = api_path("jobs", args.id)
     job = admin.get(path)
     is_cancelled = False
     if action == "cancel" and job["state"] in _LIVE:
         job = admin.delete(path)
         is_cancelled = job["state"] == "cancelled"  # else it came to its end meanwhile
     if action == "wait":
-        job = follow_job(admin, context, job, as_json=as_json)
-    if report is not None:
-        write_report(admin, job, report)
-    if as_json:
+        job = follow_job(admin, context, job, as_json=args.json)
+    if args.report is not None:
+        write_report(admin, job, args.report)
+    if args.json:
         context.screen.write_json(job)
     elif action == "show":
         _show(context, job)

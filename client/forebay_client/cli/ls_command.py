@@ -4,6 +4,7 @@ In the order of keys a row is written as it arrives, and with `--limit` no page 
 needs all pages; then no more rows are kept than are shown.
 """
 
+import argparse
 import heapq
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -15,22 +16,21 @@ from forebay_client.cli.s3_location import Location
 from forebay_client.cli.text_tables import LISTING, ListingTotal, cached_row, heading
 
 
-def run_ls(
-    admin: AdminClient, context: CommandContext, where: Location, order: str, limit: int | None, *, as_json: bool
-) -> int:
-    """Lists what is cached of a location; the exit code. `order`: "key", or a field of which the largest come first."""
+def ls(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay ls`."""
+    where, order, limit = args.location, args.sort, args.limit
     screen, total, shown = context.screen, ListingTotal(), 0
     objects = _cached_objects(admin, where)
     counted = total.counted(objects)
     for cached in islice(counted, limit) if order == "key" else _largest(counted, order, limit):
-        if as_json:
+        if args.json:
             screen.write_json(cached)
         else:
             if not shown:
                 screen.write_lines([heading(LISTING)])
             screen.write_line(cached_row(cached, context.wall_clock()))
         shown += 1
-    if as_json:
+    if args.json:
         return 0
     if not shown:
         screen.write_error(f"Nothing of {escape_unprintable(str(where))} is cached.")

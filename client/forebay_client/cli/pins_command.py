@@ -1,5 +1,6 @@
 """`forebay pin`, `forebay unpin` and `forebay pins`: the prefixes whose objects stay on the SSD."""
 
+import argparse
 from collections.abc import Iterator
 from typing import Final
 
@@ -18,38 +19,38 @@ PINS: Final = (
 )
 
 
-def run_pin(admin: AdminClient, context: CommandContext, where: Location, *, as_json: bool) -> int:
-    """Pins a prefix; the exit code."""
-    pin = admin.post(api_path("pins"), {"bucket": where.bucket, "prefix": where.prefix})
-    if as_json:
-        context.screen.write_json(pin)
-    elif pin["size"] is None:
-        context.screen.write_line(f"Pinned {_target(pin)}; its size is not known yet.")
+def pin(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay pin`."""
+    pinned = admin.post(api_path("pins"), args.location._asdict())
+    if args.json:
+        context.screen.write_json(pinned)
+    elif pinned["size"] is None:
+        context.screen.write_line(f"Pinned {_target(pinned)}; its size is not known yet.")
     else:
-        objects = format_plural(pin["objects"], "object")
-        context.screen.write_line(f"Pinned {_target(pin)}: {objects}, {format_size(pin['size'])}.")
+        objects = format_plural(pinned["objects"], "object")
+        context.screen.write_line(f"Pinned {_target(pinned)}: {objects}, {format_size(pinned['size'])}.")
     return 0
 
 
-def run_unpin(admin: AdminClient, context: CommandContext, where: Location, *, as_json: bool) -> int:
-    """Unpins a prefix; the exit code."""
-    removed = admin.delete(api_path("pins"), {"bucket": where.bucket, "prefix": where.prefix})["removed"]
-    if as_json:
+def unpin(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay unpin`."""
+    removed = admin.delete(api_path("pins"), args.location._asdict())["removed"]
+    if args.json:
         context.screen.write_json(removed)
     else:
         context.screen.write_line(f"Unpinned {_target(removed)}, {format_size(removed['pinned'])}.")
     return 0
 
 
-def run_pins(admin: AdminClient, context: CommandContext, *, as_json: bool) -> int:
-    """Lists the pins; the exit code."""
+def pins(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay pins`."""
     screen, answer = context.screen, admin.get(api_path("pins"))
 
     def lines() -> Iterator[ScreenLine]:
         yield from table(PINS, [_row(pin) for pin in answer["pins"]])
         yield ScreenLine(f"{format_size(answer['pinned'])} of {format_size(answer['quota'])} are pinned.", "bold")
 
-    screen.write_rows(answer["pins"], lines, "Nothing is pinned.", as_json=as_json)
+    screen.write_rows(answer["pins"], lines, "Nothing is pinned.", as_json=args.json)
     return 0
 
 

@@ -4,13 +4,13 @@ import argparse
 from base64 import b64encode
 from collections.abc import Sequence
 from operator import itemgetter
-from pathlib import Path
 from typing import Final
 
 from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
-from forebay_client.cli.command_context import CommandContext
+from forebay_client.cli.command_context import CommandContext, UsageError
+from forebay_client.cli.command_files import read_file
 from forebay_client.cli.human_format import escape_unprintable, format_age, format_count, format_plural, format_size
-from forebay_client.cli.s3_location import SCHEMES, parse_location
+from forebay_client.cli.s3_location import SCHEMES, InvalidLocation, Location, parse_location
 from forebay_client.cli.text_tables import Column, table
 
 PLANS: Final = (
@@ -28,43 +28,31 @@ _RESOURCE: Final = ".forebay/plans/"
 _LIVE: Final = ("queued", "running", "idle")
 
 
-class UnusablePlan(Exception):
-    """A plan can't be read, or its location is none; the message is a sentence."""
-
-
-def problem_with(args: argparse.Namespace) -> str | None:
-    """What is contradictory in a command line, as a sentence; None: nothing."""
+def plans(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay plans`. Returns the exit code: 1 if a plan to cancel had ended before, or if the key may read nothing of
+    the plan that was sent."""
     if args.action == "send":
         if args.id is None or args.file is None:
-            return "Say `forebay plans send s3://bucket/name FILE`."
-        return None
+            raise UsageError("Say `forebay plans send s3://bucket/name FILE`.")
+        return _send(admin, context, args)
     if args.file is not None or args.key is not None:
-        return "A file and --key belong to `forebay plans send`."
+        raise UsageError("A file and --key belong to `forebay plans send`.")
     if (args.action == "ls") != (args.id is None):
-        return "Say `forebay plans`, or `forebay plans` with show or cancel, and an ID or s3://bucket/name."
-    return None
+        raise UsageError("Say `forebay plans`, or `forebay plans` with show or cancel, and an ID or s3://bucket/name.")
+    return _show(admin, context, args.action, args.id, as_json=args.json)
 
 
-def send_plan(
-    admin: AdminClient, context: CommandContext, target: str, file: str, key: str | None, *, as_json: bool
-) -> int:
-    """Sends the plan in `file` as `target`, s3://bucket/name. The exit code: 1 if it has no entry that may be read.
-    Raises UnusablePlan."""
-    try:
-        location = parse_location(target)
-        content = Path(file).read_bytes()
-    except ValueError as error:
-        raise UnusablePlan(str(error)) from error
-    except OSError as error:
-        raise UnusablePlan(f"{file} can't be read: {error.strerror}.") from error
+def _send(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    location = _location(args.id)
+    content = read_file(args.file)
     fields = {
         "bucket": location.bucket,
         "name": location.prefix.removeprefix(_RESOURCE),
         "content": b64encode(content).decode(),
-        "key": key or "",
+        "key": args.key or "",
     }
     plan: JsonObject = admin.put(api_path("plans"), fields)["plan"]
-    if as_json:
+    if args.json:
         context.screen.write_json(plan)
     else:
         entries = format_plural(plan["entries"], "read")
@@ -76,13 +64,12 @@ def send_plan(
                 f"{format_count(plan['dropped'])} keys were left out, which the key may not read."
             )
         elif not plan["entries"]:
-            context.screen.write_error(f"{file} names no key: nothing is fetched for this plan.")
+            context.screen.write_error(f"{args.file} names no key: nothing is fetched for this plan.")
     return 0 if plan["entries"] else 1
 
 
-def run_plans(admin: AdminClient, context: CommandContext, action: str, target: str | None, *, as_json: bool) -> int:
-    """Carries out "ls", or "show" or "cancel" of a plan, whose id or s3://bucket/name `target` is. Returns the exit
-    code: 1 if a plan to cancel had ended before. Raises UnusablePlan for a location that names no plan, or several."""
+def _show(admin: AdminClient, context: CommandContext, action: str, target: str | None, *, as_json: bool) -> int:
+    """Carries out "ls", or "show" or "cancel" of the plan whose id or s3://bucket/name is `target`."""
     if target is None:
         plans: list[JsonObject] = admin.get(api_path("plans"))["plans"]
     else:
@@ -110,19 +97,23 @@ def run_plans(admin: AdminClient, context: CommandContext, action: str, target: 
 
 def _plan_id(admin: AdminClient, target: str) -> str:
     """The id of the plan at the location `target`: the live one, else the one that was sent last."""
-    try:
-        location = parse_location(target)
-    except ValueError as error:
-        raise UnusablePlan(str(error)) from error
+    location = _location(target)
     named = location.bucket, location.prefix.removeprefix(_RESOURCE)
     found = [plan for plan in admin.get(api_path("plans"))["plans"] if (plan["bucket"], plan["name"]) == named]
     live = [plan for plan in found if plan["state"] in _LIVE]
     if not found:
-        raise UnusablePlan(f"There is no plan {escape_unprintable(target)}.")
+        raise UsageError(f"There is no plan {escape_unprintable(target)}.")
     if len(live) > 1:
         ids = ", ".join(plan["id"] for plan in live)
-        raise UnusablePlan(f"Several access keys have a plan {escape_unprintable(target)}; say its ID: {ids}.")
+        raise UsageError(f"Several access keys have a plan {escape_unprintable(target)}; say its ID: {ids}.")
     return str(max(live or found, key=itemgetter("sent_at"))["id"])
+
+
+def _location(target: str) -> Location:
+    try:
+        return parse_location(target)
+    except InvalidLocation as error:
+        raise UsageError(str(error)) from error
 
 
 def _row(plan: JsonObject) -> Sequence[str]:

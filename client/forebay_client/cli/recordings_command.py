@@ -1,27 +1,26 @@
 """`forebay recordings`: lists recordings, names, exports, imports, replays and removes them."""
 
 import argparse
-import os
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final
 
 from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
-from forebay_client.cli.command_context import CommandContext
-from forebay_client.cli.deferred_interrupts import defer_interrupts
+from forebay_client.cli.command_context import CommandContext, UsageError
+from forebay_client.cli.command_files import read_file, write_file
 from forebay_client.cli.human_format import escape_unprintable, format_plural, format_size
-from forebay_client.cli.job_report import exit_code, report_job
+from forebay_client.cli.job_run import run_job
 from forebay_client.cli.text_tables import recordings_table
-from forebay_client.cli.warm_command import follow_job
 
 
-class UnusableFile(Exception):
-    """A file can't be read or written; the message is a sentence."""
+def recordings(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay recordings`. Returns the exit code; of `replay --wait` that of `forebay warm --wait`."""
+    if (problem := _usage_problem(args)) is not None:
+        raise UsageError(problem)
+    return _RUN[args.action](admin, context, args)
 
 
-def problem_with(args: argparse.Namespace) -> str | None:
-    """What is contradictory in a command line, as a sentence; None: nothing."""
+def _usage_problem(args: argparse.Namespace) -> str | None:
     action = args.action
     if action == "ls":
         return "`forebay recordings ls` has a bucket at most: s3://bucket." if args.file is not None else None
@@ -35,11 +34,6 @@ def problem_with(args: argparse.Namespace) -> str | None:
     if action != "replay" and (args.rate is not None or args.concurrency is not None or args.wait):
         return "--rate, --concurrency and --wait belong to `forebay recordings replay`."
     return None
-
-
-def run_recordings(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    """Carries out an action. The exit code; of `replay --wait` that of `forebay warm --wait`. Raises UnusableFile."""
-    return _RUN[args.action](admin, context, args)
 
 
 def _path(args: argparse.Namespace, *names: str) -> str:
@@ -70,37 +64,20 @@ def _export(admin: AdminClient, context: CommandContext, args: argparse.Namespac
         if part["next"] is None:
             break
         offset = part["next"]
-    _write(args.file, bytes(pieces))
+    write_file(args.file, (bytes(pieces),))
     return _report(context, args, part["recording"], "Exported")
 
 
 def _import(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    try:
-        content = Path(args.file).read_bytes()
-    except OSError as error:
-        raise UnusableFile(f"{args.file} can't be read: {error.strerror}.") from error
+    content = read_file(args.file)
     stored = admin.put(_path(args), {"content": b64encode(content).decode()})
     return _report(context, args, stored["recording"], "Imported")
 
 
 def _replay(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    job: JsonObject | None = None
-    try:
-        # An interrupt between the request and its response would leave a job whose id is not known.
-        with defer_interrupts():
-            bounds = {"rate": args.rate, "concurrency": args.concurrency}
-            job = admin.post(_path(args, "replay"), {name: each for name, each in bounds.items() if each is not None})
-        if args.wait:
-            job = follow_job(admin, context, job, as_json=args.json)
-    except KeyboardInterrupt:
-        if job is None:
-            raise
-        job = admin.delete(api_path("jobs", job["id"]))
-    if args.json:
-        context.screen.write_json(job)
-    else:
-        report_job(context.screen, job)
-    return exit_code(job)
+    bounds = {"rate": args.rate, "concurrency": args.concurrency}
+    fields = {name: each for name, each in bounds.items() if each is not None}
+    return run_job(admin, context, _path(args, "replay"), fields, follow=args.wait, as_json=args.json)
 
 
 def _remove(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
@@ -115,18 +92,6 @@ def _report(context: CommandContext, args: argparse.Namespace, recording: JsonOb
     reads, size = format_plural(recording["reads"], "read"), format_size(recording["size"])
     context.screen.write_line(f"{done} {name}: {reads} of {size}.")
     return 0
-
-
-def _write(name: str, content: bytes) -> None:
-    """Writes a file whole, or leaves what was there."""
-    path = Path(name)
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    try:
-        new.write_bytes(content)
-        new.replace(path)
-    except OSError as error:
-        new.unlink(missing_ok=True)
-        raise UnusableFile(f"{name} can't be written: {error.strerror}.") from error
 
 
 _RUN: Final[Mapping[str, Callable[[AdminClient, CommandContext, argparse.Namespace], int]]] = {

@@ -3,6 +3,7 @@
 On a terminal it takes the whole screen; anywhere else it prints a line each time.
 """
 
+import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
@@ -21,8 +22,9 @@ class StatsDisplay(Protocol):
         ...
 
 
-def run_top(admin: AdminClient, context: CommandContext, interval: float, *, as_json: bool) -> int:
-    """Polls every `interval` seconds until Ctrl-C. Returns the exit code 0."""
+def top(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay top`: polls every `--interval` seconds until Ctrl-C."""
+    interval, as_json = args.interval, args.json
     show: StatsDisplay
     with suppress(KeyboardInterrupt):
         if context.screen.is_terminal and not as_json:

@@ -1,28 +1,20 @@
-"""`forebay warm`: starts a job, and with `--wait` follows it to its end.
+"""`forebay warm`: starts a warm-up job, and with `--wait` follows it to its end.
 
-The job runs in the server and goes on when this command ends; but Ctrl-C with `--wait` cancels it. Success means that
-every object is in the cache at the end: not that each was in it once. With `--check` the job fetches nothing.
+Success means that every object is in the cache at the end: not that each was in it once. With `--check` the job fetches
+nothing.
 """
 
+import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from forebay_client.cli.admin_client import AdminClient, AdminRefused, AdminUnreachable, JsonObject, api_path
-from forebay_client.cli.command_context import CommandContext
-from forebay_client.cli.deferred_interrupts import defer_interrupts
-from forebay_client.cli.job_report import ENDED, capacity_sentence, check_report, exit_code, report_job, write_report
-from forebay_client.cli.key_files import KeyFile, read_pieces
-from forebay_client.cli.progress_display import BarDisplay, LineDisplay, NoDisplay, ProgressDisplay
+from forebay_client.cli.admin_client import AdminClient, api_path
+from forebay_client.cli.command_context import CommandContext, UsageError
+from forebay_client.cli.command_files import KeyFile, key_file, read_pieces
+from forebay_client.cli.job_run import run_job
 from forebay_client.cli.s3_location import SCHEMES, Location
-from forebay_client.cli.text_tables import job_target
 
-POLL_INTERVAL = 0.5
-"""Seconds between two polls of a job."""
-RESTART_PATIENCE = 120.0
-"""Seconds that Forebay may be away, while a job that survives is followed."""
 GLOB_MARKS = "*?"
-_RESTARTING = (404, 503)
-"""Refusals of a Forebay that has not yet found its jobs again, or has no worker for the moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,42 +34,76 @@ class WarmRequest:
     """Likewise, or its id."""
 
 
-def run_warm(
-    admin: AdminClient,
-    context: CommandContext,
-    request: WarmRequest,
-    *,
-    wait: bool,
-    report: str | None,
-    as_json: bool,
-) -> int:
-    """Starts the job. The exit code: see job_report."""
-    check_report(report)
-    fields = _order(admin, context, request)
-    job: JsonObject | None = None
-    try:
-        # An interrupt between the request and its response would leave a job whose id is not known.
-        with defer_interrupts():
-            job = admin.post(api_path("jobs"), fields)
-        if wait and not as_json and not job["check"]:
-            context.screen.write_line(f"Job {job['id']} warms {job_target(job)}; Ctrl-C cancels it.")
-            context.screen.out.flush()
-        if wait:
-            job = follow_job(admin, context, job, as_json=as_json)
-    except KeyboardInterrupt:
-        if job is None:
-            raise
-        job = admin.delete(api_path("jobs", job["id"]))
-    if report is not None:
-        write_report(admin, job, report)
-    if as_json:
-        context.screen.write_json(job)
-    else:
-        report_job(context.screen, job)
-    return exit_code(job)
+def warm(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay warm`."""
+    files = [key_file(args.keys, "keys")] if args.keys is not None else []
+    files += [key_file(args.manifest, args.format)] if args.manifest is not None else []
+    _check_usage(args, files)
+    bounds = {
+        "concurrency": args.concurrency,
+        "check": args.check or None,
+        "if_fits": args.if_fits or None,
+        "rate": args.rate,
+        "until": args.until,
+        "newer_than": args.newer_than,
+        "pin": args.pin or None,
+    }
+    request = WarmRequest(
+        args.location,
+        files,
+        args.columns,
+        args.literal,
+        {name: value for name, value in bounds.items() if value is not None},
+        args.recording,
+        args.plan,
+    )
+    fields = _order_fields(admin, context, request)
+    follow = args.wait or args.check
+    return run_job(admin, context, api_path("jobs"), fields, follow=follow, report=args.report, as_json=args.json)
 
 
-def _order(admin: AdminClient, context: CommandContext, request: WarmRequest) -> dict[str, object]:
+def _check_usage(args: argparse.Namespace, files: list[KeyFile]) -> None:
+    is_ordered = args.recording is not None or args.plan is not None
+    if not args.location and not files and not is_ordered:
+        raise UsageError(
+            "Say what to warm: s3://bucket/prefix, --keys FILE, --manifest FILE, --recording NAME or --plan NAME."
+        )
+    if is_ordered:
+        _check_order(args, files)
+    if files and (len(args.location) > 1 or any(each.prefix for each in args.location)):
+        raise UsageError("With a list the location is a bucket alone, of the keys that name none: s3://bucket.")
+    if args.if_fits and files:
+        raise UsageError("--if-fits needs a prefix: the sizes of a list of keys are not known before.")
+    if args.pin and (files or args.check or (not args.literal and any(map(_is_glob, args.location)))):
+        raise UsageError("--pin is for prefixes: not for a list, a glob or a check.")
+    if args.newer_than is not None and files:
+        raise UsageError("--newer-than needs a prefix or a glob: a list of keys has no dates.")
+    fetching = (args.concurrency, args.rate, args.until, args.if_fits or None, args.report)
+    if args.check and any(each is not None for each in fetching):
+        raise UsageError(
+            "--check fetches nothing; it has no --concurrency, --rate, --until, --if-fits and no --report."
+        )
+    if args.report is not None and not args.wait:
+        raise UsageError("--report is written at the job's end: it needs --wait, or `forebay jobs show ID --report`.")
+    if args.manifest is None and (args.format is not None or args.columns is not None):
+        raise UsageError("--format and --columns describe a manifest: --manifest FILE.")
+    if args.columns is not None and args.format != "s3-inventory":
+        raise UsageError("--columns are those of an inventory: --format s3-inventory.")
+
+
+def _check_order(args: argparse.Namespace, files: list[KeyFile]) -> None:
+    """Of a recording or a plan."""
+    if files or (args.recording is not None and args.plan is not None):
+        raise UsageError("A job has one of --recording, --plan, and lists.")
+    if len(args.location) > 1 or any(each.prefix for each in args.location):
+        raise UsageError("With --recording or --plan the location is the bucket alone: s3://bucket.")
+    if args.recording is not None and not args.location and not args.recording.startswith(SCHEMES):
+        raise UsageError("Say in which bucket: `forebay warm s3://bucket --recording NAME`.")
+    if args.if_fits or args.pin or args.newer_than is not None:
+        raise UsageError("--if-fits, --pin and --newer-than need a prefix: not a recording or a plan.")
+
+
+def _order_fields(admin: AdminClient, context: CommandContext, request: WarmRequest) -> dict[str, object]:
     """The body of POST /v1/jobs. Sends the lists that it names."""
     fields: dict[str, object] = dict(request.bounds)
     if request.recording is not None or request.plan is not None:
@@ -92,7 +118,7 @@ def _order(admin: AdminClient, context: CommandContext, request: WarmRequest) ->
             for list_format, pieces in contents
         ]
         return fields
-    globs = [each for each in request.locations if not request.is_literal and is_glob(each)]
+    globs = [each for each in request.locations if not request.is_literal and _is_glob(each)]
     prefixes = [each for each in request.locations if each not in globs]
     if globs:
         fields["globs"] = [str(each) for each in globs]
@@ -110,35 +136,6 @@ def _named(request: WarmRequest, text: str) -> str:
     return str(Location(request.locations[0].bucket, text))
 
 
-def is_glob(location: Location) -> bool:
+def _is_glob(location: Location) -> bool:
     """Whether the prefix has a wildcard."""
     return any(mark in location.prefix for mark in GLOB_MARKS)
-
-
-def follow_job(admin: AdminClient, context: CommandContext, job: JsonObject, *, as_json: bool) -> JsonObject:
-    """Polls a job until it has ended, through restarts of Forebay if it survives them; the job then."""
-    screen = context.screen
-    progress: ProgressDisplay = (
-        NoDisplay() if as_json or job["check"] else BarDisplay(screen) if screen.is_terminal else LineDisplay(screen)
-    )
-    is_warned = False
-    lost_at: float | None = None
-    with progress:
-        while job["state"] not in ENDED:
-            context.sleep(POLL_INTERVAL)
-            try:
-                job = admin.get(api_path("jobs", job["id"]))
-            except (AdminUnreachable, AdminRefused) as error:
-                lost_at = context.monotonic() if lost_at is None else lost_at
-                may_return = isinstance(error, AdminUnreachable) or error.status in _RESTARTING
-                if not job["survives"] or not may_return or context.monotonic() - lost_at > RESTART_PATIENCE:
-                    raise
-                continue
-            if lost_at is not None and not as_json:
-                progress.warn("Forebay was restarted; the job goes on.")
-            lost_at = None
-            if job["fits"] is False and not job["if_fits"] and not is_warned:
-                is_warned = True
-                progress.warn(f"{capacity_sentence(job)}: not all of it will stay.")
-            progress.show(job, context.monotonic())
-    return job

@@ -4,13 +4,12 @@ import argparse
 import os
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
-from forebay_client.cli.command_context import CommandContext, ScreenLine
+from forebay_client.cli.command_context import CommandContext, ScreenLine, UsageError
+from forebay_client.cli.command_files import write_file
 from forebay_client.cli.human_format import escape_unprintable, format_age, format_count, format_plural, format_size
-from forebay_client.cli.recordings_command import UnusableFile
 from forebay_client.cli.s3_location import SCHEMES, InvalidLocation, Location, parse_location
 from forebay_client.cli.text_tables import Column, table
 
@@ -25,15 +24,21 @@ WRITES: Final = (
 )
 
 
-def problem_with(args: argparse.Namespace) -> str | None:
-    """What is contradictory in a command line, as a sentence; None: nothing."""
+def writes(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay writes`."""
+    if (problem := _usage_problem(args)) is not None:
+        raise UsageError(problem)
+    return _RUN[args.action](admin, context, args)
+
+
+def _usage_problem(args: argparse.Namespace) -> str | None:
     action = args.action
     if action == "ls":
         if args.force:
             return "--force belongs to `forebay writes export`."
         if args.file is not None:
             return "`forebay writes ls` has a location, but no file."
-        return _problem_with_location(args.write) if args.write is not None else None
+        return _location_problem(args.write) if args.write is not None else None
     if args.state is not None:
         return "--state belongs to `forebay writes ls`."
     if args.force and action != "export":
@@ -45,20 +50,15 @@ def problem_with(args: argparse.Namespace) -> str | None:
         return "Name a file: `forebay writes export ID FILE`." if action == "export" else f"`{action}` has no file."
     if (action == "discard") != (args.file is not None and args.file.startswith(SCHEMES)):
         return "Name the object too: `forebay writes discard ID s3://bucket/key`. Its bytes are lost by that."
-    return _problem_with_location(args.file) if action == "discard" else None
+    return _location_problem(args.file) if action == "discard" else None
 
 
-def _problem_with_location(text: str) -> str | None:
+def _location_problem(text: str) -> str | None:
     try:
         parse_location(text)
     except InvalidLocation as invalid:
         return f"{invalid}."
     return None
-
-
-def run_writes(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    """Carries out an action. The exit code: 1 if the write was not stuck. Raises UnusableFile."""
-    return _RUN[args.action](admin, context, args)
 
 
 def _list(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
@@ -127,22 +127,10 @@ def _discard(admin: AdminClient, context: CommandContext, args: argparse.Namespa
 
 
 def _export(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    path = Path(args.file)
-    if not args.force and os.path.lexists(path):
-        raise UnusableFile(f"{args.file} exists; --force writes over it.")
+    if not args.force and os.path.lexists(args.file):
+        raise UsageError(f"{args.file} exists; --force writes over it.")
     write = admin.get(api_path("writes", args.write))
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    try:
-        with new.open("wb") as file:
-            for content in _contents(admin, args.write):
-                file.write(content)
-            file.flush()
-            os.fsync(file.fileno())  # it may be discarded next
-        new.replace(path)
-    except OSError as error:
-        raise UnusableFile(f"{args.file} can't be written: {error.strerror}.") from error
-    finally:
-        new.unlink(missing_ok=True)
+    write_file(args.file, _contents(admin, args.write))
     return _report(context, args, write, "Exported")
 
 

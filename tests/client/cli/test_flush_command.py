@@ -1,5 +1,6 @@
 """`forebay flush`, against a scripted admin port."""
 
+import argparse
 import io
 import json
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ import pytest
 from forebay_client.cli.admin_client import AdminClient, AdminUnreachable, JsonObject
 from forebay_client.cli.argument_types import admin_address
 from forebay_client.cli.command_context import CommandContext, Screen
-from forebay_client.cli.flush_command import run_flush
+from forebay_client.cli.flush_command import flush
 from forebay_client.cli.s3_location import Location
 from harness.admin_control import FakeControl, sample_write
 from harness.admin_port import admin_port
@@ -74,8 +75,8 @@ def test_it_says_what_was_left_when_forebay_ended() -> None:
     context = CommandContext(
         Screen(io.StringIO(), err, False), io.StringIO(), {}, lambda: 0.0, lambda: 0.0, lambda _: None
     )
-    where = Location("ckpts", "run-7/")
-    assert run_flush(_EndingForebay(3), context, where, None, as_json=False) == 1
+    args = argparse.Namespace(location=Location("ckpts", "run-7/"), timeout=None, json=False)
+    assert flush(_EndingForebay(3), context, args) == 1
     assert err.getvalue().startswith("Not at the origin under s3://ckpts/run-7/: 3 writes; Forebay does not answer")
     with pytest.raises(AdminUnreachable):
-        run_flush(_EndingForebay(0), context, where, None, as_json=False)
+        flush(_EndingForebay(0), context, args)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from forebay_client.cli.explanation_lines import explanation_lines
+from forebay_client.cli.explain_command import explanation_lines
 
 EXPLANATION: dict[str, Any] = {
     "origin": "http://h",

@@ -1,16 +1,18 @@
-"""Files with lists of objects for `forebay warm`: which format a file has, and its bytes, unpacked if need be.
+"""The files that a command reads and writes. One that can't be read or written raises UsageError.
 
-The server reads the lists, and names the line of what it can't understand; docs/cli.md describes the formats.
+A list of objects (`forebay warm --keys`, `--manifest`) is sent as it is, unpacked if it is a gzip file. The server
+reads it, and names the line of what it can't understand; docs/cli.md describes the formats.
 """
 
 import gzip
+import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from forebay_client.cli.command_context import CommandContext
+from forebay_client.cli.command_context import CommandContext, UsageError
 
 PIECE_BYTES = 1 << 18
 _SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -28,10 +30,6 @@ class _ByteFile(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-class UnreadableFile(Exception):
-    """A file can't be read; the message is a sentence."""
-
-
 def key_file(name: str, list_format: str | None) -> KeyFile:
     """The file, in the format that its name says, unless another is named."""
     bare = name.lower().removesuffix(".gz")
@@ -40,7 +38,7 @@ def key_file(name: str, list_format: str | None) -> KeyFile:
 
 def read_pieces(context: CommandContext, name: str) -> Iterator[bytes]:
     """The bytes of a file, unpacked if it is a gzip file. The first of them are read at once, so that no request begins
-    for a file that can't be read. Raises UnreadableFile, then and later."""
+    for a file that can't be read. Raises UsageError, then and later."""
     pieces = _read(context, name)
     return chain([next(pieces, b"")], pieces)
 
@@ -57,8 +55,7 @@ def _read(context: CommandContext, name: str) -> Iterator[bytes]:
             with gzip.open(file) if packed else file as plain:
                 yield from _pieces(plain)
     except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UnreadableFile(f"{name} can't be read: {reason}.") from error
+        raise unreadable(name, error) from error
 
 
 def _pieces(file: _ByteFile) -> Iterator[bytes]:
@@ -69,3 +66,37 @@ def _pieces(file: _ByteFile) -> Iterator[bytes]:
 def _encoded(context: CommandContext) -> Iterator[bytes]:
     while text := context.stdin.read(PIECE_BYTES):
         yield text.encode()
+
+
+def read_file(name: str) -> bytes:
+    """The content of a file."""
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise unreadable(name, error) from error
+
+
+def write_file(name: str, pieces: Iterable[bytes]) -> None:
+    """Writes a file whole and durably, or leaves what was there."""
+    path = Path(name)
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        with new.open("wb") as file:
+            file.writelines(pieces)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError as error:
+        raise unwritable(name, error) from error
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def unreadable(name: str, error: Exception) -> UsageError:
+    """The error of a file that can't be read."""
+    return UsageError(f"{name} can't be read: {getattr(error, 'strerror', None) or error}.")
+
+
+def unwritable(name: str, error: OSError) -> UsageError:
+    """The error of a file that can't be written."""
+    return UsageError(f"{name} can't be written: {error.strerror}.")

@@ -1,9 +1,25 @@
-"""An explanation of the admin port as lines of text: `forebay explain`."""
+"""`forebay explain`: the rules and grants that apply to an object, what is cached of it, and what a read would do."""
 
+import argparse
 from collections.abc import Iterator
 
-from forebay_client.cli.admin_client import JsonObject
+from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
+from forebay_client.cli.command_context import CommandContext, UsageError
 from forebay_client.cli.human_format import escape_unprintable, format_size
+
+
+def explain(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay explain`."""
+    if not args.location.prefix:
+        raise UsageError("Name an object: s3://bucket/key.")
+    query = {"bucket": args.location.bucket, "key": args.location.prefix, "access_key": args.key or ""}
+    explanation = admin.get(api_path("explain"), query)
+    if args.json:
+        context.screen.write_json(explanation)
+    else:
+        for line in explanation_lines(explanation):
+            context.screen.write_line(line)
+    return 0
 
 
 def explanation_lines(explanation: JsonObject) -> Iterator[str]:
