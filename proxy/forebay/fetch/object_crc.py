@@ -20,7 +20,8 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import block_count
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
-from forebay.protocol.body.crc64 import combine, crc64
+from forebay.protocol.body.crc64 import crc64
+from forebay.protocol.body.crc_combination import combine_crc64
 from forebay.protocol.oss.oss_headers import CRC64
 
 BLOCK_CAPACITY: Final = 200_000
@@ -64,7 +65,7 @@ class ObjectCrc:
         self.forget(block.object, block.generation)
         whole = 0
         for number in range(count):
-            whole = combine(whole, *known[number])
+            whole = combine_crc64(whole, *known[number])
         return whole == expected
 
     def forget(self, name: ObjectName, generation: Generation) -> None:

@@ -23,7 +23,8 @@ from forebay.core.errors import MalformedOssDocument, OriginBroken, S3Error
 from forebay.core.events import DEFAULT_ORIGIN, Observe, OriginFailed
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import ExpectedCrc64, OriginResponse
-from forebay.protocol.body.crc64 import combine, crc64
+from forebay.protocol.body.crc64 import crc64
+from forebay.protocol.body.crc_combination import combine_crc64
 from forebay.protocol.conditions import same_etag
 from forebay.protocol.oss.oss_errors import s3_error
 from forebay.protocol.oss.oss_headers import OBJECT_TYPE, crc64_of
@@ -232,7 +233,7 @@ class PartCrc64Table:
             part = parts.get(number)
             if part is None or not same_etag(part.etag, etag):
                 return None
-            value = combine(value, part.value, part.length)
+            value = combine_crc64(value, part.value, part.length)
         return value
 
     def forget(self, upload: UploadKey) -> dict[int, PartCrc64]:

@@ -18,7 +18,8 @@ from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode, decode_name, encode_name
-from forebay.protocol.body.crc64 import combine, crc64
+from forebay.protocol.body.crc64 import crc64
+from forebay.protocol.body.crc_combination import combine_crc64
 from forebay.protocol.conditions import folded_etag
 from forebay.protocol.oss.oss_headers import CRC64
 
@@ -47,7 +48,7 @@ def combining_digests(digests: Iterable[BodyDigest]) -> CooperativeWork[BodyDige
     """Combines the digests of consecutive bodies, cooperatively: bodies of many lengths take 70 microseconds each."""
     whole = BodyDigest()
     for number, digest in enumerate(digests, 1):
-        whole = BodyDigest(combine(whole.crc, digest.crc, digest.size), whole.size + digest.size)
+        whole = BodyDigest(combine_crc64(whole.crc, digest.crc, digest.size), whole.size + digest.size)
         if number % _BATCH == 0:
             yield
     return whole

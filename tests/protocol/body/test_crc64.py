@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.protocol.body.crc64 import combine, crc64
+from forebay.protocol.body.crc64 import crc64
 
 BYTES = st.binary(max_size=2000)
 
@@ -40,30 +40,6 @@ def test_any_bytes_match_the_reference(content: bytes) -> None:
 def test_long_buffers_match_the_reference(size: int) -> None:
     content = bytes(n * n % 251 for n in range(size))
     assert crc64(content) == reference_crc64(content)
-
-
-@given(st.lists(BYTES, max_size=5))
-def test_pieces_and_combined_crcs_match_the_whole(pieces: list[bytes]) -> None:
-    running = joined = 0
-    for piece in pieces:
-        running = crc64(piece, running)
-        joined = combine(joined, crc64(piece), len(piece))
-    assert running == joined == crc64(b"".join(pieces))
-
-
-@given(BYTES, st.integers(0, 70_000))
-def test_a_long_second_run_is_combined(first: bytes, length: int) -> None:
-    assert combine(crc64(first), crc64(bytes(length)), length) == crc64(first + bytes(length))
-
-
-@given(
-    st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.integers(0, 2**48),
-    st.integers(0, 2**48),
-)  # fmt: skip
-def test_combine_is_associative(first: int, second: int, third: int, size: int, last: int) -> None:
-    """Also at the lengths of the largest objects, too long to compute here."""
-    left = combine(combine(first, second, size), third, last)
-    assert left == combine(first, combine(second, third, last), size + last)
 
 
 KINDS: list[Callable[[bytes], bytes | bytearray | memoryview | array[int]]] = [
