@@ -27,7 +27,6 @@ from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.own_writes import OwnWrites
-from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.permissions import Permissions
 from forebay.metadata.resolution import ResolvedVersion
 from forebay.metadata.resolver import Resolver
@@ -79,7 +78,7 @@ class FetchRig:
         peers = self.peers
         floor = ThroughputFloor(MIN_RATE, self.timers)
         self.fetcher = Fetcher(self.reads, self.tiers, self.registry, self.budget, self.tasks, self.heard, peers, floor)
-        self.hints, self.lookups = PeerHints(self.tiers), SharedLookups(self.tasks)
+        self.lookups = SharedLookups(self.tasks)
         self.heads = heads = ObjectHeads(self.tiers, self.fences, self.in_doubt_writes, lambda: self.now)
         self.staged = StagedObjects(self.reads, self.tiers, heads, self.tasks, peers)
         self.checksums = ObjectChecksums(self.reads, heads, self.lookups)

@@ -175,3 +175,13 @@ async def test_a_rule_and_a_write_in_doubt_have_each_read_checked() -> None:
         assert rig.heads.is_always_checked(NAME, DECISION)
         rig.now += 10
         assert not rig.heads.is_always_checked(NAME, DECISION)
+
+
+async def test_a_peer_hint_is_never_fresh_and_replaces_nothing() -> None:
+    async with fetch_rig() as rig:
+        rig.heads.keep_hint(NAME, head(rig))
+        known = rig.heads.current(NAME)
+        assert known is not None
+        assert not rig.heads.is_fresh(NAME, known, DECISION, no_cache=False)
+        rig.heads.keep_hint(NAME, head(rig, '"2"'))
+        assert rig.heads.current(NAME) == known

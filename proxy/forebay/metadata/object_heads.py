@@ -11,6 +11,9 @@ finds its blocks on the SSD.
 A head is stored only if no fence was raised since its request was sent, and if no later request has stored one. One
 by its id is kept with the tick of its request, and usable only as long as no fence was raised since: a write to an
 object may have removed a version or changed its tags.
+
+A peer hint is a head that another worker of the node has from the origin. It is kept in memory as one that was never
+validated, as it may have missed fences; so the next reader's opening is a revalidation (metadata.resolver).
 """
 
 from collections.abc import Callable
@@ -20,7 +23,7 @@ from typing import Final, Literal, TypeAlias
 from cachetools import LRUCache
 
 from forebay.core.fences import Fences, InDoubtWrites, RequestTime, Tick
-from forebay.core.heads import Head, ObjectFacts
+from forebay.core.heads import NEVER_VALIDATED, Head, ObjectFacts
 from forebay.core.names import ObjectName
 from forebay.metadata.overlapping_requests import OverlappingRequests
 from forebay.policy.freshness import AlwaysRevalidate, Fresh, evaluate_freshness
@@ -174,6 +177,11 @@ class ObjectHeads:
             self._tiers.put_head(name, head)
         elif destination == "memory":
             self._tiers.memory.put_head(name, head)
+
+    def keep_hint(self, name: ObjectName, head: Head) -> None:
+        """Keeps the head that another worker has from the origin, where none is known."""
+        if not (head.by_id or head.facts.is_doubtfully_empty) and self.current(name) is None:
+            self._tiers.memory.put_head(name, head.with_validation(NEVER_VALIDATED))
 
     def _is_in_doubt(self, name: ObjectName) -> bool:
         return self.in_doubt_writes.marked and self.in_doubt_writes.covers(name, self.clock())

@@ -104,7 +104,7 @@ async def relay(directory: Path) -> AsyncIterator[Relay]:
             return node.answers[-1]
 
         writes = WriteMethods(nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing)
-        reads = ReadMethods(owning.resolver, owning.block_source(), owning.hints, lambda: policy)
+        reads = ReadMethods(owning.resolver, owning.block_source(), owning.heads, lambda: policy)
         node.server.service = PeerService(writes, reads.methods, answer_openings=answer)
         await node.server.start()
         try:

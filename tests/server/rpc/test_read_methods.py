@@ -80,7 +80,7 @@ class Owner:
     def __init__(self, rig: FetchRig, source: BlockSource, block: int) -> None:
         policy: Any = Policy(block)
         self.rig = rig
-        self._methods = ReadMethods(rig.resolver, source, rig.hints, lambda: policy).methods.streaming
+        self._methods = ReadMethods(rig.resolver, source, rig.heads, lambda: policy).methods.streaming
 
     async def call(self, kind: str, out: Response | None = None, **request: object) -> Response:
         response = out or Response()

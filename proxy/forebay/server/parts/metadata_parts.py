@@ -10,7 +10,6 @@ from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.own_writes import OwnWrites
 from forebay.metadata.packed_objects import PackedObjects
-from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.permissions import Permissions
 from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import SharedLookups
@@ -32,7 +31,6 @@ class MetadataParts:
 
     heads: ObjectHeads
     digests: WrittenDigests
-    hints: PeerHints
     staged: StagedObjects
     cors: BucketCors
     resolver: Resolver
@@ -48,7 +46,7 @@ def compose_metadata(
     """Makes the parts, and compares each new snapshot of a namespace with the heads."""
     fences, in_doubt_writes, peers, tasks = context.fences, context.in_doubt_writes, context.peers, context.tasks
     tiers, snapshots, catalogue = storage.tiers, namespaces.listings.snapshots, namespaces.catalogue
-    digests, hints = WrittenDigests(peers), PeerHints(tiers)
+    digests = WrittenDigests(peers)
     heads = ObjectHeads(tiers, fences, in_doubt_writes, context.clock, digests.add_crc)
     lookups = SharedLookups(tasks)
     permissions = Permissions(context.settings.auth.authorization_ttl, fences)
@@ -75,4 +73,4 @@ def compose_metadata(
         versions, heads, lookups, permissions, checksums, own_writes, replacement, openings, listed_heads
     )
     packed = PackedObjects(resolver, catalogue, context.rules)
-    return MetadataParts(heads, digests, hints, staged, cors, resolver, openings, packed, invalidator, changes)
+    return MetadataParts(heads, digests, staged, cors, resolver, openings, packed, invalidator, changes)

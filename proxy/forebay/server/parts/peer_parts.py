@@ -35,7 +35,7 @@ def compose_peer_service(
     """Makes the service; with the methods of the journal, if there is one."""
     source = replace(fetch.block_source, buffer_timeout=PEER_BUFFER_WAIT, started_timeout=PEER_BUFFER_WAIT)
     methods: list[RpcMethods] = [
-        ReadMethods(metadata.resolver, source, metadata.hints, context.policy).methods,
+        ReadMethods(metadata.resolver, source, metadata.heads, context.policy).methods,
         NamespaceMethods(
             namespaces.listings, namespaces.catalogue, metadata.listing_changes, lambda: _knows_pending(writes)
         ).methods,

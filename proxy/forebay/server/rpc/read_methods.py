@@ -1,5 +1,5 @@
 """The RPC methods of reads: the owner of an object resolves its head and reads its blocks for the worker that serves
-the client. The server side of peers.owners and metadata.peer_hints. The calling worker has authenticated and authorised
+the client. The server side of peers.owners. The calling worker has authenticated and authorised
 the request.
 """
 
@@ -14,7 +14,7 @@ from forebay.fetch.block_source import BlockSource
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import OrderedBody
 from forebay.metadata.lookup_request import LookupRequest
-from forebay.metadata.peer_hints import PeerHints
+from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.resolution import Resolution, ResolvedVersion
 from forebay.metadata.resolver import Resolver
 from forebay.origin.reads.read_outcomes import ErrorResponse, Uncacheable
@@ -38,11 +38,11 @@ class ReadMethods:
     """Reads objects that this worker owns. `policy` returns the one in force."""
 
     def __init__(
-        self, resolver: Resolver, source: BlockSource, hints: PeerHints, policy: Callable[[], GatewayPolicy]
+        self, resolver: Resolver, source: BlockSource, heads: ObjectHeads, policy: Callable[[], GatewayPolicy]
     ) -> None:
         self._resolver = resolver
         self._source = source
-        self._hints = hints
+        self._heads = heads
         self._policy = policy
         self.methods = RpcMethods(streaming={"resolve": self._resolve, "read": self._read})
 
@@ -113,7 +113,7 @@ class ReadMethods:
         if not span.length or span.stop > head.size:
             raise PeerUnavailable(f"{span} of {head.size} bytes")
         identity = origin_identity(self._policy(), request)
-        self._hints.head_seen(name, head)
+        self._heads.keep_hint(name, head)
         view = ObjectView(name, head, self._policy().rules.decide(name).rule, identity)
         try:
             await self._send({}, span, OrderedBody(self._source, view, span), out)
