@@ -5,7 +5,6 @@ It listens to the read stream only while some rule records or follows: otherwise
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from forebay.core.events import ReaderKey
 from forebay.core.read_stream import ReadSubscriber
@@ -15,23 +14,10 @@ from forebay.jobs.recordings.follower import FollowedPlans, Follower
 from forebay.jobs.recordings.recorder import Recorder
 from forebay.jobs.recordings.recording import Recording
 from forebay.jobs.recordings.recording_access import LocalRecordings
-from forebay.origin.origin_identity import OriginIdentity
-from forebay.policy.rules import Rules
+from forebay.request.admission import GatewayPolicy
 
 CountRecordings = Callable[[str, int], None]
 """Counts "recorded", "dropped" (reads), "followed" or "parted" (recordings)."""
-
-
-class ReaderPolicy(Protocol):
-    """The rules and identity of a reader under the policy in force."""
-
-    def rules(self) -> Rules:
-        """The rules."""
-        ...
-
-    def identity(self, principal: str) -> OriginIdentity | None:
-        """Whose credential is sent to the origin for the principal; None: Forebay's own."""
-        ...
 
 
 class KeptRecordings:
@@ -42,7 +28,7 @@ class KeptRecordings:
         directory: Path | None,
         limit: int,
         subscribe: Callable[[ReadSubscriber], Callable[[], None]],
-        policy: ReaderPolicy,
+        policy: Callable[[], GatewayPolicy],
         plans: FollowedPlans,
         tasks: TaskRegistry,
         clock: Callable[[], float],
@@ -50,7 +36,7 @@ class KeptRecordings:
         count: CountRecordings,
     ) -> None:
         """`clock`: seconds since 1970; readers are idle by `monotonic`. `directory`, `limit`: see RecordingCatalogue.
-        `plans`: where the rest of a recording runs. `subscribe`: to the reads of the node."""
+        `policy`: the one in force. `plans`: where the rest of a recording runs. `subscribe`: to reads of the node."""
         self._subscribe = subscribe
         self._unsubscribe: Callable[[], None] | None = None
         self._policy = policy
@@ -63,7 +49,7 @@ class KeptRecordings:
             clock,
             lambda event: count(event, 1),
         )
-        self.recorder = Recorder(self.catalogue, self.follower, policy.rules, monotonic, count)
+        self.recorder = Recorder(self.catalogue, self.follower, lambda: policy().rules, monotonic, count)
         self.local = LocalRecordings(self.catalogue, self.recorder.cut, self.recorder.leave)
 
     async def start(self) -> None:
@@ -74,7 +60,7 @@ class KeptRecordings:
 
     def apply_rules(self) -> None:
         """Listens to reads if a rule records or follows."""
-        wants = self._policy.rules().has_tracks
+        wants = self._policy().rules.has_tracks
         if wants and self._unsubscribe is None:
             self._unsubscribe = self._subscribe(self.recorder.observe)
         elif not wants and self._unsubscribe is not None:
@@ -95,4 +81,6 @@ class KeptRecordings:
     def _may_follow(self, reader: ReaderKey, recording: Recording) -> bool:
         """A principal with a credential of its own may follow only recordings of its own reads: the origin alone knows
         what it may read."""
-        return recording.principal == reader.principal or self._policy.identity(reader.principal) is None
+        return (
+            recording.principal == reader.principal or reader.principal not in self._policy().keyring.origin_identities
+        )

@@ -6,7 +6,6 @@ from forebay.jobs.recordings.follower import FollowedPlans
 from forebay.jobs.recordings.kept_recordings import KeptRecordings
 from forebay.jobs.recordings.recording_access import RecordingAccess, RemoteRecordings
 from forebay.peers.node_reads import COLLECTOR, NodeReads
-from forebay.request.reader_policy import PolicyInForce
 from forebay.server.parts.state_paths import recording_directory
 from forebay.server.parts.worker_context import WorkerContext
 
@@ -21,7 +20,7 @@ def compose_recordings(
         recording_directory(context.settings),
         context.settings.limits.recordings,
         node_reads.subscribe,
-        PolicyInForce(context.policy),
+        context.policy,
         plans,
         context.tasks,
         context.clock,
