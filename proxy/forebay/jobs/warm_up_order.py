@@ -76,7 +76,8 @@ class WarmUpOrder:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """The order that `to_document` wrote. Raises KeyError, TypeError, ValueError."""
-        pack = document.get("pack")  # earlier records have none
-        values = {field.name: document[field.name] for field in fields(cls) if field.name != "pack"}
+        values = {field.name: document[field.name] for field in fields(cls)}
         values["sources"] = tuple(ListedSource(*each) for each in values["sources"])
-        return cls(**values, pack=PackOrder.from_document(pack) if pack is not None else None)
+        if values["pack"] is not None:
+            values["pack"] = PackOrder.from_document(values["pack"])
+        return cls(**values)

@@ -76,6 +76,13 @@ def test_a_document_of_no_recording_is_refused(change: dict[str, object]) -> Non
         recording_from([])
 
 
+def test_a_document_without_a_fact_is_refused() -> None:
+    document = recorded("a", 1, 5.0).to_document()
+    for fact in document:
+        with pytest.raises(ValueError, match="describes no recording"):
+            recording_from({name: value for name, value in document.items() if name != fact})
+
+
 @pytest.mark.parametrize("name", ["a", "Nightly-2.1_b", "0" * 128, automatic_name("20260101T000000Z", "abcdef")])
 def test_names_of_recordings(name: str) -> None:
     assert is_recording_name(name)

@@ -287,19 +287,6 @@ def test_names_with_another_name_are_never_opened(tmp_path: Path, names: object)
     files.close()
 
 
-def test_a_document_of_an_earlier_forebay_needs_no_names(tmp_path: Path) -> None:
-    files, recording = RecordingFiles(tmp_path), new_recording()
-    record_pages(files, recording)
-    end(files, recording)
-    path = tmp_path / f"{recording.id}.json"
-    document = json.loads(path.read_text())
-    assert document.pop("names") == []
-    path.write_text(json.dumps(document))
-    files, [found] = reopened(files, tmp_path)
-    assert keys_in(files.read(found.id)) == KEYS
-    files.close()
-
-
 def test_damaged_names_are_no_recording_to_read(tmp_path: Path) -> None:
     files, recording = RecordingFiles(tmp_path), new_recording()
     record_numbers(files, recording, NumberedReader(), KEYS)

@@ -75,8 +75,6 @@ _DOCUMENT_FIELDS: Final = {each.name: each.type for each in fields(Recording) if
 
 def recording_from(document: Any) -> Recording:
     """The recording of a file's document. Raises ValueError if this is none."""
-    if isinstance(document, dict):
-        document = {"names": []} | document  # an earlier Forebay wrote names into the recording itself
     if not isinstance(document, dict) or document.keys() != _DOCUMENT_FIELDS.keys():
         raise ValueError("a file that describes no recording")
     recording = Recording(**document)
