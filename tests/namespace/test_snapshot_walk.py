@@ -12,7 +12,7 @@ from forebay.core.fences import Tick
 from forebay.namespace.origin_pages import PageRequest
 from forebay.namespace.snapshot import KeyRange, Snapshot, Unlisted
 from forebay.namespace.snapshot_file import SnapshotFile
-from forebay.namespace.snapshot_walk import SnapshotWalk
+from forebay.namespace.snapshot_walk import MAX_RANGES, SnapshotWalk
 from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
 from harness.inspection import run_loop_until
 from harness.listed_keys import ListedKeys, facts_of
@@ -142,6 +142,111 @@ async def test_a_position_that_is_waited_for_comes_first(tmp_path: Path) -> None
     assert block is not None
     assert not isinstance(block, Unlisted)
     assert block.keys[0] == FLAT[30_001]
+    walk.end()
+    await running
+
+
+async def test_a_client_at_a_frontier_is_served_next(tmp_path: Path) -> None:
+    origin, snapshot = ListedKeys(FLAT, 10), snapshot_in(tmp_path)
+    walk = SnapshotWalk(snapshot, origin, parallel=1)
+    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    await walk.wait_changed()
+    walk.request_position(FLAT[30_000])
+    await run_loop_until(lambda: origin.requests[-1][1] == FLAT[30_010])
+    first = snapshot.ranges[0]
+    frontier = first.frontier
+    walk.request_position(first.frontier)
+    assert len(snapshot.ranges) == 2
+    before = len(origin.requests)
+    await run_loop_until(lambda: first.frontier > frontier)
+    assert len(origin.requests) <= before + 2
+    walk.end()
+    await running
+
+
+async def test_a_range_that_was_left_is_listed_once(tmp_path: Path) -> None:
+    origin, snapshot = ListedKeys(FLAT[:300], 10), snapshot_in(tmp_path)
+    walk = SnapshotWalk(snapshot, origin, parallel=2)
+    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    await walk.wait_changed()
+    first = snapshot.ranges[0]
+    walk.request_position(FLAT[280])
+    walk.request_position(FLAT[200])
+    await run_loop_until(lambda: {FLAT[280], FLAT[200]} <= {after for _, after, _ in origin.requests})
+    walk.request_position(first.frontier)
+    await running
+    assert snapshot.is_complete
+    assert [key for key, _ in await all_entries(snapshot)] == FLAT[:300]
+    assert snapshot.keys == 300
+
+
+async def test_a_position_is_requested_once_however_often(tmp_path: Path) -> None:
+    snapshot = snapshot_in(tmp_path)
+    walk = SnapshotWalk(snapshot, ListedKeys(FLAT, 10), parallel=1)
+    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    await walk.wait_changed()
+    for _ in range(3):
+        walk.request_position(FLAT[30_000])
+    assert [each.low for each in snapshot.ranges] == ["", FLAT[30_000]]
+    walk.end()
+    await running
+
+
+async def test_a_position_in_a_listed_range_requests_nothing(tmp_path: Path) -> None:
+    snapshot = snapshot_in(tmp_path)
+    walk = SnapshotWalk(snapshot, ListedKeys(FLAT[:10]))
+    await walk.run()
+    walk.request_position(FLAT[200])
+    assert len(snapshot.ranges) == 1
+
+
+async def test_positions_make_a_bounded_number_of_ranges(tmp_path: Path) -> None:
+    snapshot = snapshot_in(tmp_path)
+    walk = SnapshotWalk(snapshot, ListedKeys(FLAT))
+    for position in FLAT[: MAX_RANGES + 100]:
+        walk.request_position(position)
+    assert len(snapshot.ranges) == MAX_RANGES
+
+
+class HeldPages(ListedKeys):
+    """Answers nothing but the first page until `held` is set."""
+
+    def __init__(self, keys: list[str], page: int) -> None:
+        super().__init__(keys, page)
+        self.held = asyncio.Event()
+
+    async def fetch(self, wanted: PageRequest, form: ListingForm, *, is_awaited: bool = True) -> ListedEntries:
+        page = await super().fetch(wanted, form, is_awaited=is_awaited)
+        if len(self.requests) > 1:
+            await self.held.wait()
+        return page
+
+
+async def test_an_idle_walker_lists_what_a_client_waits_for(tmp_path: Path) -> None:
+    """More walkers than splits are free: the others are idle."""
+    origin, snapshot = HeldPages(FLAT, 10), snapshot_in(tmp_path)
+    walk = SnapshotWalk(snapshot, origin, parallel=64)
+    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    await run_loop_until(lambda: len(origin.requests) > 40)
+    await asyncio.sleep(0)
+    assert len(origin.requests) < 60
+    walk.request_position(FLAT[30_000])
+    await run_loop_until(lambda: origin.requests[-1][1] == FLAT[30_000])
+    walk.end()
+    origin.held.set()
+    await running
+
+
+async def test_a_walk_is_demand_for_the_second_client_too(tmp_path: Path) -> None:
+    origin = ListedKeys(FLAT, 10)
+    walk = SnapshotWalk(snapshot_in(tmp_path), origin, parallel=1)
+    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    for _ in range(3):
+        await walk.wait_changed()
+    origin.awaited.clear()
+    for _ in range(3):
+        await walk.wait_changed()
+    assert True in origin.awaited
     walk.end()
     await running
 

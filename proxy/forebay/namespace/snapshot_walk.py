@@ -121,7 +121,7 @@ class SnapshotWalk:
         while True:
             listed = self._next_range() if not self._is_ended else None
             if listed is None:
-                if self._is_ended or not self._active:
+                if not self._active:
                     return
                 await self._changed.wait()
                 continue
