@@ -10,9 +10,10 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
 
 from forebay_client.batch.archive_member import read_member
-from forebay_client.client_errors import BodyCorrupt, ClientError, RangeNotSatisfiable
+from forebay_client.client_errors import ClientError, RangeNotSatisfiable
 from forebay_client.objects import BatchKey, ObjectInfo, bytes_to_fill, end_of, index_of
 from forebay_client.transport.body_checks import content_range
+from forebay_client.transport.error_document import corrupt_body
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, SendRequest
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def read_object(send: SendRequest, bucket: str, key: str, version_id: str | None
     response = send(ObjectRequest("GET", bucket, key, query))
     found = content_range(response) if response.status == 206 else None
     if response.status == 206 and (found is None or (found.start, found.end) != (0, found.size)):
-        raise BodyCorrupt("a part came of an object that was requested whole", bucket=bucket, key=key)
+        raise corrupt_body("a part came of an object that was requested whole", bucket, key, response)
     return response.body.toreadonly()
 
 
@@ -95,7 +96,7 @@ def range_of(response: ObjectResponse, bucket: str, key: str, start: int, end: i
     if response.status == 206:
         found = content_range(response)
         if found is None or found.start != start or (end is not None and found.end > end):
-            raise BodyCorrupt("the response is of another range", bucket=bucket, key=key)
+            raise corrupt_body("the response is of another range", bucket, key, response)
         return response.body
     # The server ignored the range, as HTTP allows: this is the whole object.
     if start >= len(response.body):

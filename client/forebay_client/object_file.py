@@ -16,9 +16,10 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Final
 
-from forebay_client.client_errors import BodyCorrupt, RangeNotSatisfiable
+from forebay_client.client_errors import RangeNotSatisfiable
 from forebay_client.objects import ObjectInfo
 from forebay_client.transport.body_checks import content_range
+from forebay_client.transport.error_document import corrupt_body
 from forebay_client.transport.object_request import ObjectRequest, SendRequest
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class ObjectFile(io.BufferedIOBase):
         found = content_range(response)
         if response.status == 206:
             if found is None or found.size is None or found.start != 0:
-                raise BodyCorrupt("the response is of another range", bucket=self.bucket, key=self.key)
+                raise corrupt_body("the response is of another range", self.bucket, self.key, response)
             self.size = found.size
         else:
             self.size = len(response.body)
@@ -213,9 +214,9 @@ class ObjectFile(io.BufferedIOBase):
         if response.status != 206:
             body = body[start:end]
         elif found is None or found.start != start:
-            raise BodyCorrupt("the response is of another range", bucket=self.bucket, key=self.key)
+            raise corrupt_body("the response is of another range", self.bucket, self.key, response)
         if len(body) != end - start:
-            raise BodyCorrupt("the object has another length", bucket=self.bucket, key=self.key)
+            raise corrupt_body("the object has another length", self.bucket, self.key, response)
         if buffer is not None and body.obj is not buffer.obj:
             buffer[: len(body)] = body
         return body

@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from forebay_client.client_errors import BodyCorrupt, ClientError, ServiceUnavailable
+from forebay_client.client_errors import ClientError, ServiceUnavailable
 from forebay_client.client_stats import ClientStats
 from forebay_client.transport.body_checks import content_range, is_corrupt
-from forebay_client.transport.error_document import error_code, error_of
+from forebay_client.transport.error_document import corrupt_body, error_code, error_of, request_id_of
 from forebay_client.transport.object_request import (
     BodyInterrupted,
     ObjectRequest,
@@ -87,7 +87,7 @@ class RequestSender:
                 failure = _unavailable(request, str(error))
             except BodyInterrupted as interrupted:
                 partial = _joined(partial, interrupted)
-                failure = _unavailable(request, f"the body broke off: {interrupted}")
+                failure = _unavailable(request, f"the body broke off: {interrupted}", interrupted.head)
             else:
                 if response is None:  # the object has changed since: all of it again, at once
                     partial = None
@@ -97,7 +97,7 @@ class RequestSender:
                         return response
                     partial = None
                     failure = functools.partial(
-                        BodyCorrupt, "the body has another checksum", bucket=request.bucket, key=request.key
+                        corrupt_body, "the body has another checksum", request.bucket, request.key, response
                     )
                 elif is_worth_retrying(response.status, error_code(response)[0]):
                     failure = functools.partial(error_of, request, response)
@@ -183,5 +183,15 @@ def _joined(partial: _PartialBody | None, interrupted: BodyInterrupted) -> _Part
     return partial
 
 
-def _unavailable(request: ObjectRequest, reason: str) -> Callable[[], ServiceUnavailable]:
-    return functools.partial(ServiceUnavailable, reason, bucket=request.bucket, key=request.key)
+def _unavailable(
+    request: ObjectRequest, reason: str, head: ObjectResponse | None = None
+) -> Callable[[], ServiceUnavailable]:
+    """`head`: of the response, if one has begun."""
+    return functools.partial(
+        ServiceUnavailable,
+        reason,
+        bucket=request.bucket,
+        key=request.key,
+        status=head.status if head is not None else None,
+        request_id=request_id_of(head) if head is not None else None,
+    )

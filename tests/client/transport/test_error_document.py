@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay_client import AccessDenied
+from forebay_client import AccessDenied, InvalidRequest
 from forebay_client.transport.error_document import error_of
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse
 
@@ -30,3 +30,19 @@ def test_a_refusal_says_how_far_the_clocks_differ(body: bytes, off: int, where: 
 @pytest.mark.parametrize(("off", "date"), [(0, DATE), (800, DATE), (-800, DATE), (9999, "soon"), (9999, "")])
 def test_it_says_nothing_of_clocks_that_may_agree(off: int, date: str) -> None:
     assert "clock" not in refused(b"", NOW + off, date)
+
+
+@pytest.mark.parametrize("status", [301, 307, 400])
+@pytest.mark.parametrize("body", [b"<Error><Code>PermanentRedirect</Code></Error>", b""], ids=["GET", "HEAD"])
+def test_a_bucket_elsewhere_is_named_with_its_region(status: int, body: bytes) -> None:
+    headers = {"x-amz-bucket-region": "eu-west-1", "x-amz-request-id": "ID"}
+    error = error_of(ObjectRequest("GET", "b", "k"), ObjectResponse(status, headers, memoryview(body)))
+    assert isinstance(error, InvalidRequest)
+    assert "the bucket is in the region eu-west-1" in str(error)
+    assert (error.status, error.request_id) == (status, "ID")
+    assert "failed" not in error.reason
+
+
+def test_a_redirect_without_a_region_says_what_it_is() -> None:
+    error = error_of(ObjectRequest("HEAD", "b", "k"), ObjectResponse(307, {}, memoryview(b"")))
+    assert error.reason == "the server refers to another address"

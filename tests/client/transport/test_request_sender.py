@@ -299,6 +299,22 @@ async def test_a_wrong_checksum_is_an_error_after_retries(sending: Sending) -> N
     assert len(sending.delays) == 3
 
 
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (actions.CloseAfter(1000), ServiceUnavailable),
+        (actions.ChangeHeaders(set=(("x-amz-checksum-crc32", "AAAAAA=="),)), BodyCorrupt),
+    ],
+)
+async def test_an_error_of_a_body_names_its_response(sending: Sending, fault: Any, kind: type[ClientError]) -> None:
+    sending.origin.faults.add(fault)
+    with pytest.raises(kind) as caught:
+        await sending.send(replace(GET, span=(5, 200_000)) if kind is ServiceUnavailable else GET)
+    status = 206 if kind is ServiceUnavailable else 200
+    assert (caught.value.bucket, caught.value.key) == ("b", "k")
+    assert (caught.value.status, caught.value.request_id) == (status, "FAKE")
+
+
 async def test_checksums_are_asked_for_where_the_environment_says_so(sending: Sending) -> None:
     await sending.send()
     sending.settings = replace(sending.settings, wants_checksums=True)
