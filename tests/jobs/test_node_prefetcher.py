@@ -5,8 +5,8 @@ from typing import Any
 
 from forebay.core.errors import OriginBroken, PeerUnavailable
 from forebay.core.names import ObjectName
-from forebay.jobs.ahead_request import AheadOutcome, AheadRequest
-from forebay.jobs.node_prefetcher import NodePrefetcher, decode_ahead_request, finish_ahead
+from forebay.jobs.node_prefetcher import NodePrefetcher, decode_prefetch, finish_ahead
+from forebay.jobs.prefetch_request import PrefetchOutcome, PrefetchRequest
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from harness.owned_names import owner_of
@@ -17,16 +17,16 @@ class PrefetcherDouble:
 
     def __init__(self, first: int) -> None:
         self.next = first
-        self.fetched: list[AheadRequest] = []
+        self.fetched: list[PrefetchRequest] = []
         self.ended: list[tuple[str, list[int]]] = []
 
-    def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
-        return AheadOutcome("fetched", 10, 10, 10, 7) if request.start else None
+    def find_nowait(self, request: PrefetchRequest) -> PrefetchOutcome | None:
+        return PrefetchOutcome("fetched", 10, 10, 10, 7) if request.start else None
 
-    async def fetch(self, request: AheadRequest) -> AheadOutcome:
+    async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
         self.fetched.append(request)
         self.next += 1
-        return AheadOutcome("fetched", 10, 10, 10, self.next)
+        return PrefetchOutcome("fetched", 10, 10, 10, self.next)
 
     def finish(self, tickets: Iterable[int], *, late: bool = False) -> None:
         self.ended.append(("late" if late else "read", list(tickets)))
@@ -52,7 +52,7 @@ class PeerDouble:
             raise self.failure
         assert request["kind"] == "fetch_ahead"
         assert request["identity"] is None
-        return {"outcome": list(await self.prefetcher.fetch(decode_ahead_request(request, None)))}
+        return {"outcome": list(await self.prefetcher.fetch(decode_prefetch(request, None)))}
 
     def notify(self, request: Document) -> None:
         if request["kind"] == "drop_ahead":
@@ -68,10 +68,10 @@ def node(failure: Exception | None = None) -> tuple[NodePrefetcher, PrefetcherDo
     return NodePrefetcher(local, Peers({1: peer})), here, there
 
 
-def request_owned_by(worker: int) -> AheadRequest:
+def request_owned_by(worker: int) -> PrefetchRequest:
     names = (ObjectName("bucket", str(number)) for number in range(100))
     name = next(name for name in names if owner_of(name, 2) == worker)
-    return AheadRequest(name, 3, None if worker else 9, "plan", None, 77)
+    return PrefetchRequest(name, 3, None if worker else 9, "plan", None, 77)
 
 
 async def test_each_object_is_fetched_by_its_owner() -> None:
@@ -103,7 +103,7 @@ async def test_an_owner_that_is_gone_is_replaced_by_the_caller() -> None:
 
 async def test_the_failure_of_an_owner_is_an_outcome() -> None:
     ahead, here, _ = node(OriginBroken("broken"))
-    assert await ahead.fetch(request_owned_by(1)) == AheadOutcome("failed", problem="broken")
+    assert await ahead.fetch(request_owned_by(1)) == PrefetchOutcome("failed", problem="broken")
     assert here.fetched == []
 
 

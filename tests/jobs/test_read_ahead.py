@@ -9,7 +9,7 @@ from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadBatch, ReadSubscriber
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.ahead_request import AheadOutcome, AheadRequest
+from forebay.jobs.prefetch_request import PrefetchOutcome, PrefetchRequest
 from forebay.jobs.read_ahead import IDLE, LIST_SECONDS, MAX_TASKS, ReadAhead
 from forebay.policy.access import Grant, Principal
 from forebay.policy.path_patterns import Pattern
@@ -53,19 +53,19 @@ class FakeReads:
 class FakeFetcher:
     """Fetches everything, or as far as there is room."""
 
-    requests: list[AheadRequest] = field(default_factory=list)
+    requests: list[PrefetchRequest] = field(default_factory=list)
     finished: list[int] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)
     piece: int = 8 * MIB
     is_full: bool = False
 
-    async def fetch(self, request: AheadRequest) -> AheadOutcome:
+    async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
         self.requests.append(request)
         if self.is_full:
-            return AheadOutcome("full")
+            return PrefetchOutcome("full")
         assert request.stop is not None
         stop = min(request.stop, request.start + self.piece)
-        return AheadOutcome("fetched", 100 * MIB, stop, stop - request.start, len(self.requests))
+        return PrefetchOutcome("fetched", 100 * MIB, stop, stop - request.start, len(self.requests))
 
     def finish(self, tickets: Iterable[int], *, late: bool = False) -> None:
         self.finished += tickets

@@ -18,7 +18,7 @@ from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rule, Rules
 from forebay.protocol.operations import Access
 from forebay.protocol.signatures.signing_key import SecretKey
-from forebay.protocol.signatures.verified import SignedOss, SignedV4
+from forebay.protocol.signatures.verified_signature import SignedOss, SignedV4
 from forebay.protocol.target import parse_target
 from forebay.request.admission import Admission, GatewayPolicy, admit, admit_form
 from forebay.request.authentication import Keyring, Proof

@@ -2,10 +2,9 @@
 
     SIGNERS[version, form](secret, method, target, pairs, body, now, payload) -> RawRequest
 
-`version` is a member of forebay.protocol.signatures.verified.Signed and `form` one of its forms: a form that comes
-anew has no
-signer here, and test_matrix fails until it gets one. Version 4 is botocore's; those of OSS are in security.oss_signers;
-Version 2 is written after
+`version` is a member of forebay.protocol.signatures.verified_signature.Signed and `form` one of its forms: a new form
+has no signer here, and test_matrix fails until it gets one. Version 4 is botocore's; those of OSS are in
+security.oss_signers; Version 2 is written after
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/RESTAuthentication.html.
 """
 
@@ -17,7 +16,7 @@ from typing import Final, TypeAlias, get_args, get_type_hints
 from urllib.parse import quote, unquote
 
 from forebay.protocol.operation_table import SELECTORS
-from forebay.protocol.signatures.verified import Signed
+from forebay.protocol.signatures.verified_signature import Signed
 from harness.aws_chunked import Framing
 from harness.clients import RawClient, RawRequest
 from harness.reference_sigv4 import SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER, Secret

@@ -8,7 +8,7 @@ from typing import Final
 
 _TESTS: Final = """
 client/batch/test_batch_reads.py         client/batch/key_groups
-jobs/test_prefetcher.py                  jobs/ahead_request jobs/ahead_tickets
+jobs/test_prefetcher.py                  jobs/prefetch_request jobs/prefetch_tickets
 scenarios/test_plans.py                  server/telemetry/plan_metrics
 client/test_client.py                    client/batch/parallel_gets client/client_errors client/listing_reader
 client/test_client.py                    client/object_downloads client/object_uploads client/objects
@@ -34,7 +34,7 @@ docs/test_cli_page.py                    client/cli/argument_parser
 client/cli/test_commands.py                  client/cli/plans_command
 
 client/shared_memory/test_socket_transport.py    client/shared_memory/channel_input
-server/http/test_client_connection.py    server/http/accepted_bytes server/http/connection_services
+server/http/test_client_connection.py    server/http/socket_writes server/http/connection_services
 server/http/test_client_connection.py    server/http/request_connections server/http/sending_connection
 server/fastpath/test_fast_lane.py        server/fastpath/client_state server/fastpath/lane_answer
 scenarios/test_arriving_uploads.py       server/http/small_uploads
@@ -125,7 +125,7 @@ protocol/oss/test_oss_documents.py       protocol/oss/oss_response_headers
 protocol/oss/test_oss_request.py         protocol/oss/oss_headers protocol/oss/oss_operation_table
 protocol/oss/test_oss_verification.py    protocol/oss/oss_canonical_request protocol/oss/oss_subresources
 protocol/signatures/test_sigv2.py        protocol/signatures/sigv2_claim
-protocol/signatures/test_sigv4.py        protocol/signatures/credential_checks protocol/signatures/verified
+protocol/signatures/test_sigv4.py        protocol/signatures/credential_checks protocol/signatures/verified_signature
 protocol/test_conditions.py              protocol/header_map
 protocol/xml/test_record_reader.py       protocol/xml/strict_parser
 protocol/xml/test_tagging.py             protocol/xml/xml_tree

@@ -16,7 +16,7 @@ from forebay.core.fair_semaphore import FairSemaphore
 from forebay.protocol.body.chunk_signatures import ChunkedMode
 from forebay.protocol.body.payload import AwsChunkedPayload, PayloadReader, UnsignedPayload
 from forebay.protocol.signatures.signing_key import Scope, signing_key
-from forebay.protocol.signatures.verified import SignedV4
+from forebay.protocol.signatures.verified_signature import SignedV4
 from forebay.storage.spool import SPILL_SIZE, Spool
 from forebay.write.incoming_body import LARGE, IncomingBody
 from harness.aws_chunked import Framing

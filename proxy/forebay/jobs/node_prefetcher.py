@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from forebay.core.errors import ForebayError, PeerUnavailable
-from forebay.jobs.ahead_request import AheadOutcome, AheadRequest
+from forebay.jobs.prefetch_request import PrefetchOutcome, PrefetchRequest
 from forebay.jobs.prefetcher import Prefetcher
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.peers.frames import Document
@@ -29,12 +29,12 @@ class NodePrefetcher:
         self._local = local
         self._peers = peers
 
-    def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
-        """See AheadFinder. Objects that another worker owns are looked up there, by `fetch`."""
+    def find_nowait(self, request: PrefetchRequest) -> PrefetchOutcome | None:
+        """See PrefetchLookup. Objects that another worker owns are looked up there, by `fetch`."""
         found = self._local.find_nowait(request) if self._peers.owner(request.name) is None else None
         return self._with_worker(found, self._peers.number) if found is not None else None
 
-    async def fetch(self, request: AheadRequest) -> AheadOutcome:
+    async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
         """Fetches a piece where it belongs. Never raises ForebayError."""
         owner = self._peers.owner(request.name)
         if owner is not None:
@@ -44,8 +44,8 @@ class NodePrefetcher:
                 except PeerUnavailable:
                     raise
                 except ForebayError as failure:
-                    return AheadOutcome("failed", problem=str(failure))
-                return self._with_worker(decode(lambda: AheadOutcome(*response["outcome"])), owner.peer.worker)
+                    return PrefetchOutcome("failed", problem=str(failure))
+                return self._with_worker(decode(lambda: PrefetchOutcome(*response["outcome"])), owner.peer.worker)
         return self._with_worker(await self._local.fetch(request), self._peers.number)
 
     def finish(self, tickets: Iterable[int], *, late: bool = False) -> None:
@@ -72,7 +72,7 @@ class NodePrefetcher:
     def _notify(self, worker: int, document: Document) -> None:
         self._peers.others[worker].notify(document)
 
-    def _with_worker(self, outcome: AheadOutcome, worker: int) -> AheadOutcome:
+    def _with_worker(self, outcome: PrefetchOutcome, worker: int) -> PrefetchOutcome:
         if not outcome.ticket:
             return outcome
         return outcome._replace(ticket=outcome.ticket * self._peers.workers + worker)
@@ -89,7 +89,7 @@ class NodePrefetcher:
 # The owner's side
 
 
-def _encode_request(request: AheadRequest) -> Document:
+def _encode_request(request: PrefetchRequest) -> Document:
     return {
         "name": encode_name(request.name),
         "span": [request.start, request.stop],
@@ -100,12 +100,12 @@ def _encode_request(request: AheadRequest) -> Document:
     }
 
 
-def decode_ahead_request(document: Document, identity: OriginIdentity | None) -> AheadRequest:
+def decode_prefetch(document: Document, identity: OriginIdentity | None) -> PrefetchRequest:
     """Returns the request of a document; `identity` was looked up by its caller. Raises PeerUnavailable."""
 
-    def read() -> AheadRequest:
+    def read() -> PrefetchRequest:
         start, stop = document["span"]
-        return AheadRequest(
+        return PrefetchRequest(
             decode_name(document["name"]),
             int(start),
             int(stop) if stop is not None else None,

@@ -2,11 +2,11 @@
 
     find_nowait                all of it is here                                            ──> ticket
     fetch ──> background turn ──> head ──> claim its blocks ──> fetch the missing ones ──> ticket
-    finish(ticket), drop(ticket)      it was read, or won't be (jobs.ahead_tickets)
+    finish(ticket), drop(ticket)      it was read, or won't be (jobs.prefetch_tickets)
 
 It reads as a client does, under the same rules, with the same credential and through the same flights; but it skips
 cached blocks, and begins no fetch that demand would have to wait for (origin.turns.background_turns). Fetched blocks
-wait for their reader outside the tiers (storage.memory.fetched_ahead), where the ordinary look-up finds them.
+wait for their reader outside the tiers (storage.memory.prefetched_blocks), where the ordinary look-up finds them.
 
 Plans, recordings and read-ahead use it in the worker that owns the object (jobs.node_prefetcher). The caller has
 established that its principal may read the object. One call fetches PIECE bytes at most, so that a large object takes
@@ -26,8 +26,8 @@ from forebay.core.timers import Timers
 from forebay.fetch.block_source import BlockSource
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import OrderedBody
-from forebay.jobs.ahead_request import AheadOutcome, AheadRequest, AheadStatus
-from forebay.jobs.ahead_tickets import AheadTickets
+from forebay.jobs.prefetch_request import PrefetchOutcome, PrefetchRequest, PrefetchStatus
+from forebay.jobs.prefetch_tickets import PrefetchTickets
 from forebay.jobs.transient_failures import is_transient, is_transient_status
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
@@ -36,7 +36,7 @@ from forebay.metadata.resolver import Resolver
 from forebay.origin.reads.read_outcomes import ErrorResponse, Uncacheable
 from forebay.origin.turns.background_turns import BackgroundTurns
 from forebay.policy.rules import Decision, Rules
-from forebay.storage.memory.fetched_ahead import AHEAD_OVERHEAD
+from forebay.storage.memory.prefetched_blocks import PREFETCHED_OVERHEAD
 
 PIECE: Final = 8 << 20
 """Bytes that one call fetches at most, but for the rest of a block."""
@@ -63,7 +63,7 @@ class Prefetcher:
         self._turns_of = turns_of
         self._rules = rules
         self._on_bytes = on_bytes
-        self._tickets = AheadTickets(source.tiers, timers, on_bytes)
+        self._tickets = PrefetchTickets(source.tiers, timers, on_bytes)
 
     def __repr__(self) -> str:
         return f"<Prefetcher {self._tickets!r}, {self._ahead!r}>"
@@ -73,8 +73,8 @@ class Prefetcher:
         """The number of tickets out."""
         return len(self._tickets)
 
-    def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
-        """See AheadFinder. Without a turn and a task, as all entries of an epoch may be cached."""
+    def find_nowait(self, request: PrefetchRequest) -> PrefetchOutcome | None:
+        """See PrefetchLookup. Without a turn and a task, as all entries of an epoch may be cached."""
         decision = self._rules().decide(request.name)
         if not decision.accelerate:
             return None
@@ -96,38 +96,38 @@ class Prefetcher:
             self._ahead.claim(block, view.block_length(block.number))
         return self._outcome(view, size, max(request.start, stop), claimed)
 
-    async def fetch(self, request: AheadRequest) -> AheadOutcome:
+    async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
         """Fetches a piece, if there is room for it. Never raises ForebayError."""
         decision = self._rules().decide(request.name)
         if not decision.accelerate:
-            return AheadOutcome("refused", problem="no rule accelerates it")
+            return PrefetchOutcome("refused", problem="no rule accelerates it")
         if not self._has_room(request, decision):
-            return AheadOutcome("full")
+            return PrefetchOutcome("full")
         try:
             turns = self._turns_of(request.name.bucket)
         except S3Error as refused:
-            return AheadOutcome("refused", problem=str(refused))
+            return PrefetchOutcome("refused", problem=str(refused))
         drops = self._tickets.drops
         async with turns.turn(request.group):
             try:
                 outcome = await self._fetch(request, decision)
             except ForebayError as failure:
-                return AheadOutcome("unavailable" if is_transient(failure) else "failed", problem=str(failure))
+                return PrefetchOutcome("unavailable" if is_transient(failure) else "failed", problem=str(failure))
         if drops == self._tickets.drops:
             return outcome
         self.drop([outcome.ticket])  # all was dropped meanwhile
-        return AheadOutcome("unavailable", problem="whoever expected it has ended")
+        return PrefetchOutcome("unavailable", problem="whoever expected it has ended")
 
-    def _has_room(self, request: AheadRequest, decision: Decision) -> bool:
+    def _has_room(self, request: PrefetchRequest, decision: Decision) -> bool:
         """Whether there is room, and demand leaves buffers to fetch through."""
         buffers, room = self._source.fetcher.budget, self._ahead.budget
         # The budget may be smaller than a block, and larger than most objects.
-        wanted = max(1, min((request.expected or decision.block) + AHEAD_OVERHEAD, room.capacity))
+        wanted = max(1, min((request.expected or decision.block) + PREFETCHED_OVERHEAD, room.capacity))
         return room.is_free(wanted) and buffers.in_use * 2 <= buffers.capacity and not buffers.waiting
 
-    async def _fetch(self, request: AheadRequest, decision: Decision) -> AheadOutcome:
+    async def _fetch(self, request: PrefetchRequest, decision: Decision) -> PrefetchOutcome:
         if not self._has_room(request, decision):  # others were granted their turns meanwhile
-            return AheadOutcome("full")
+            return PrefetchOutcome("full")
         block = decision.block
         start = request.start // block * block
         wanted = PIECE if request.stop is None else max(1, request.stop - start)
@@ -148,10 +148,10 @@ class Prefetcher:
                     body = OrderedBody(self._source, view, resolution.located(span), flights, joined=joined)
                     resolution.release_flights()
                 case ErrorResponse(status):
-                    refusal: AheadStatus = "unavailable" if is_transient_status(status) else "refused"
-                    return AheadOutcome(refusal, problem=f"the origin answered {status}")
+                    refusal: PrefetchStatus = "unavailable" if is_transient_status(status) else "refused"
+                    return PrefetchOutcome(refusal, problem=f"the origin answered {status}")
                 case Uncacheable(reason):
-                    return AheadOutcome("refused", problem=reason)
+                    return PrefetchOutcome("refused", problem=reason)
                 case _:
                     assert_never(resolution)
         finally:
@@ -165,14 +165,14 @@ class Prefetcher:
         finally:
             body.close()
         if not span.length and request.start < min(head.size, request.stop or head.size):
-            fits = min(view.head.block_size, view.head.size) + AHEAD_OVERHEAD <= self._ahead.budget.capacity
-            return AheadOutcome("full" if fits else "refused", head.size, problem="its blocks exceed memory.ahead")
+            fits = min(view.head.block_size, view.head.size) + PREFETCHED_OVERHEAD <= self._ahead.budget.capacity
+            return PrefetchOutcome("full" if fits else "refused", head.size, problem="its blocks exceed memory.ahead")
         outcome = self._outcome(view, head.size, span.stop, claimed)
         return outcome._replace(fetched_blocks=blocks, fetched_bytes=size)
 
-    def _outcome(self, view: ObjectView, size: int, stop: int, claimed: list[BlockId]) -> AheadOutcome:
+    def _outcome(self, view: ObjectView, size: int, stop: int, claimed: list[BlockId]) -> PrefetchOutcome:
         waiting = sum(view.block_length(each.number) for each in claimed)
-        return AheadOutcome("fetched", size, stop, waiting, self._tickets.issue(claimed))
+        return PrefetchOutcome("fetched", size, stop, waiting, self._tickets.issue(claimed))
 
     async def _fetch_blocks(self, body: OrderedBody, rule: str) -> tuple[int, int]:
         """Returns how many came from the origin, and their bytes."""
@@ -185,7 +185,9 @@ class Prefetcher:
                     blocks, size = blocks + 1, size + span.length
         return blocks, size
 
-    def _claim(self, request: AheadRequest, found: ResolvedVersion, view: ObjectView, claimed: list[BlockId]) -> Span:
+    def _claim(
+        self, request: PrefetchRequest, found: ResolvedVersion, view: ObjectView, claimed: list[BlockId]
+    ) -> Span:
         """Claims the missing blocks of the next piece, into `claimed`. Returns the bytes that there is room for."""
         most = request.start + PIECE
         stop = min(found.head.size, most if request.stop is None else min(request.stop, most))
@@ -204,11 +206,11 @@ class Prefetcher:
     # Afterwards
 
     def finish(self, tickets: Iterable[int], *, late: bool = False) -> None:
-        """See AheadTickets.finish."""
+        """See PrefetchTickets.finish."""
         self._tickets.finish(tickets, late=late)
 
     def drop(self, tickets: Iterable[int]) -> None:
-        """See AheadTickets.drop."""
+        """See PrefetchTickets.drop."""
         self._tickets.drop(tickets)
 
     def drop_all(self) -> None:

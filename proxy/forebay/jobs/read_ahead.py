@@ -24,7 +24,7 @@ from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadBatch
 from forebay.core.timers import Timers
-from forebay.jobs.ahead_request import AheadFetcher, AheadRequest
+from forebay.jobs.prefetch_request import PrefetchRequest, PrefetchService
 from forebay.peers.frames import Spawn
 from forebay.peers.node_reads import NodeReads
 from forebay.policy.access import Principal, may_read
@@ -70,7 +70,7 @@ class ReadAhead:
     def __init__(
         self,
         reads: NodeReads,
-        fetcher: AheadFetcher,
+        fetcher: PrefetchService,
         list_after: Callable[[str, str, str], AsyncGenerator[ListedKeyEntry]],
         policy: Callable[[], GatewayPolicy],
         spawn: Spawn,
@@ -151,7 +151,7 @@ class ReadAhead:
         try:
             while start < extent.stop:
                 group = f"read-ahead {principal}"
-                outcome = await self._fetcher.fetch(AheadRequest(name, start, extent.stop, group, identity))
+                outcome = await self._fetcher.fetch(PrefetchRequest(name, start, extent.stop, group, identity))
                 if outcome.ticket:
                     piece = _Piece(Span(start, outcome.stop), outcome.ticket, self._timers.time() + IDLE)
                     self._pieces.setdefault(name, deque()).append(piece)

@@ -23,7 +23,7 @@ from forebay.core.heads import DURABILITY, DURABLE, HeaderPairs
 from forebay.protocol.copy_source import COPY_SOURCE, encode_copy_source, parse_copy_source
 from forebay.protocol.header_map import Headers
 from forebay.protocol.signatures.sigv4 import unsigned_header_error
-from forebay.protocol.signatures.verified import Signed, SignedOss, SignedV4
+from forebay.protocol.signatures.verified_signature import Signed, SignedOss, SignedV4
 
 HOP_BY_HOP: Final = frozenset(
     {

@@ -40,7 +40,7 @@ from forebay.protocol.oss.dialect_detection import speaks_oss
 from forebay.protocol.oss.oss_request import OssRequest, to_s3_request
 from forebay.protocol.read_variants import PLAIN, ReadVariant
 from forebay.protocol.signatures.hoisted_headers import hoist_query_headers
-from forebay.protocol.signatures.verified import Signed, SignedOss
+from forebay.protocol.signatures.verified_signature import Signed, SignedOss
 from forebay.protocol.target import Target
 from forebay.request.authentication import Keyring, Proof, authenticate
 

@@ -22,7 +22,7 @@ from forebay.protocol.signatures.sigv2 import verify_v2
 from forebay.protocol.signatures.sigv2_claim import ClaimV2
 from forebay.protocol.signatures.sigv4 import verify_v4
 from forebay.protocol.signatures.sigv4_claim import AnonymousClaim, ClaimV4, read_claim
-from forebay.protocol.signatures.verified import Signed
+from forebay.protocol.signatures.verified_signature import Signed
 from forebay.protocol.target import Target
 
 _TOKENS: Final = ("x-amz-security-token", "x-oss-security-token", "security-token")

@@ -12,7 +12,7 @@ from forebay.policy.access import Principal
 from forebay.policy.rules import Decision
 from forebay.protocol.exchange import Reply, Request
 from forebay.protocol.operations import Operation
-from forebay.protocol.signatures.verified import Signed
+from forebay.protocol.signatures.verified_signature import Signed
 from forebay.protocol.target import Target
 from forebay.storage.spool import SpooledBody
 from forebay.write.multipart.multipart_registry import UploadKey

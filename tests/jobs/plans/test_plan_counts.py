@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from forebay.jobs.ahead_request import AheadOutcome
 from forebay.jobs.plans.plan_counts import UNCOUNTED, RunnerCounts
 from forebay.jobs.plans.plan_entries import PlanEntry
 from forebay.jobs.plans.plan_window import WindowEntry
+from forebay.jobs.prefetch_request import PrefetchOutcome
 
 
 class Metrics:
@@ -24,8 +24,8 @@ class Metrics:
         self.counted["useless"] += size
 
 
-def fetched(blocks: int, size: int) -> AheadOutcome:
-    return AheadOutcome("fetched", size, size, fetched_blocks=blocks, fetched_bytes=size)
+def fetched(blocks: int, size: int) -> PrefetchOutcome:
+    return PrefetchOutcome("fetched", size, size, fetched_blocks=blocks, fetched_bytes=size)
 
 
 def test_what_was_fetched_is_useless_once_it_is_dropped() -> None:
@@ -46,7 +46,7 @@ def test_what_was_fetched_is_useless_once_it_is_dropped() -> None:
 def test_what_was_here_already_was_not_fetched() -> None:
     metrics = Metrics()
     counts, entry = RunnerCounts(metrics), WindowEntry(0, PlanEntry("a"))
-    counts.note_fetched(entry, AheadOutcome("fetched", 10, 10))
+    counts.note_fetched(entry, PrefetchOutcome("fetched", 10, 10))
     counts.note_dropped((entry,))
     assert (counts.fetched_blocks, counts.useless_bytes) == (0, 0)
     assert not metrics.counted

@@ -10,7 +10,6 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.ahead_request import AheadOutcome, AheadRequest
 from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import PlanEntry
 from forebay.jobs.plans.plan_pace import FIRST_IN_FLIGHT
@@ -19,6 +18,7 @@ from forebay.jobs.plans.plan_runner import END_SECONDS, EXPIRE_SECONDS, IDLE_SEC
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import LOAD_SIZE, SPREAD, PlanStart
 from forebay.jobs.plans.reader_search import STRAYS
+from forebay.jobs.prefetch_request import PrefetchOutcome, PrefetchRequest
 from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
 
@@ -54,14 +54,14 @@ class NotedFetches:
         """Tickets, and whether their reader came late; none for reads of what is under way."""
         self._missing = missing
 
-    def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
+    def find_nowait(self, request: PrefetchRequest) -> PrefetchOutcome | None:
         return None
 
-    async def fetch(self, request: AheadRequest) -> AheadOutcome:
+    async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
         self.keys.append(request.name.key)
         if int(request.name.key) in self._missing:
-            return AheadOutcome("refused", problem="the origin answered 404")
-        return AheadOutcome("fetched", SIZE, SIZE, SIZE, len(self.keys))
+            return PrefetchOutcome("refused", problem="the origin answered 404")
+        return PrefetchOutcome("fetched", SIZE, SIZE, SIZE, len(self.keys))
 
     def finish(self, tickets: Sequence[int], *, late: bool = False) -> None:
         if tickets:
@@ -78,7 +78,7 @@ class HeldFetches(NotedFetches):
         super().__init__()
         self.gate = asyncio.Event()
 
-    async def fetch(self, request: AheadRequest) -> AheadOutcome:
+    async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
         outcome = await super().fetch(request)
         await self.gate.wait()
         return outcome

@@ -30,7 +30,7 @@ def searching(keys: Sequence[str]) -> tuple[ReaderSearch, EntryAccess]:
     search = ReaderSearch(entries)
     for key in [f"elsewhere {number}" for number in range(STRAYS - len(keys))] + list(keys):
         assert not search.is_due
-        search.stray_read(key)
+        search.read_outside_window(key)
     return search, entries
 
 
@@ -93,7 +93,7 @@ async def test_a_reader_in_a_later_epoch_of_one_plan_is_found() -> None:
         found, searches = None, 0
         while found is None or at - found > SPREAD:
             for key in [f"elsewhere {number}" for number in range(STRAYS)] + keys[at : at + 4]:
-                search.stray_read(key)
+                search.read_outside_window(key)
             found = await search.position(after, 0)
             assert found is not None, "it was passed"
             assert found <= at
@@ -105,14 +105,14 @@ async def test_one_key_that_is_read_over_and_over_is_no_reader() -> None:
     search, _ = searching([])
     search.entry_read(WindowEntry(0, PlanEntry("0")))
     for _ in range(2 * STRAYS):
-        search.stray_read("5000")
+        search.read_outside_window("5000")
     assert not search.is_due
 
 
 async def test_a_reader_of_something_else_is_searched_ever_less() -> None:
     search, searches = ReaderSearch(EntryAccess(EntriesAt())), 0
     for number in range(100 * STRAYS):
-        search.stray_read(f"elsewhere {number}")
+        search.read_outside_window(f"elsewhere {number}")
         if search.is_due:
             search.begin()
             searches += 1

@@ -4,12 +4,12 @@ import asyncio
 
 from forebay.core.events import ReaderKey
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.ahead_request import AheadOutcome, AheadRequest
 from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_runner import PlanRunner
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import PlanStart
+from forebay.jobs.prefetch_request import PrefetchOutcome, PrefetchRequest
 from forebay.jobs.recordings.follower import MAX_FOLLOWED, Follower
 from forebay.jobs.recordings.recording import Recording
 from harness.loader_orders import sample_keys
@@ -24,11 +24,11 @@ FILE = recording_of(KEYS)
 class NothingAhead:
     """Fetches nothing."""
 
-    def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
+    def find_nowait(self, request: PrefetchRequest) -> PrefetchOutcome | None:
         return None
 
-    async def fetch(self, request: AheadRequest) -> AheadOutcome:
-        return AheadOutcome("fetched", 1000, 1000)
+    async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
+        return PrefetchOutcome("fetched", 1000, 1000)
 
     def finish(self, tickets: object, *, late: bool = False) -> None:
         pass
@@ -110,7 +110,7 @@ async def test_a_plan_begins_where_the_reader_is_by_then() -> None:
     rig.file_read.clear()
     rig.follower.followed(READER, recording(), rig.start, missed=True)
     rig.position = 40
-    rig.follower.advanced(READER, missed=True)
+    rig.follower.position_advanced(READER, missed=True)
     rig.file_read.set()
     await rig.tasks.wait_idle()
     assert rig.plans.begun == [("recording:name", "user", 40, 260)]
@@ -119,11 +119,11 @@ async def test_a_plan_begins_where_the_reader_is_by_then() -> None:
 async def test_a_reader_of_cached_objects_has_no_plan_until_it_misses() -> None:
     rig = FollowRig()
     rig.follower.followed(READER, recording(), rig.start, missed=False)
-    rig.follower.advanced(READER, missed=False)
+    rig.follower.position_advanced(READER, missed=False)
     await rig.tasks.wait_idle()
     assert (rig.plans.begun, rig.follower.running) == ([], 0)
     for rig.position in (60, 80):
-        rig.follower.advanced(READER, missed=True)
+        rig.follower.position_advanced(READER, missed=True)
         await rig.tasks.wait_idle()
         assert rig.plans.begun == [("recording:name", "user", 60, 240)]
 
@@ -133,9 +133,9 @@ async def test_a_plan_that_ended_begins_again_with_the_next_miss() -> None:
     await rig.follow()
     [runner] = rig.plans.runners.values()
     runner.close("done")
-    rig.follower.advanced(READER, missed=False)
+    rig.follower.position_advanced(READER, missed=False)
     rig.position = 100
-    rig.follower.advanced(READER, missed=True)
+    rig.follower.position_advanced(READER, missed=True)
     await rig.tasks.wait_idle()
     assert [position for _, _, position, _ in rig.plans.begun] == [0, 100]
 
@@ -145,7 +145,7 @@ async def test_a_reader_that_parts_ends_its_plan() -> None:
     await rig.follow()
     rig.follower.ended(READER, parted=True)
     assert (len(rig.plans.stopped), rig.follower.running, rig.counts) == (1, 0, ["followed", "parted"])
-    rig.follower.advanced(READER, missed=True)
+    rig.follower.position_advanced(READER, missed=True)
     await rig.tasks.wait_idle()
     assert len(rig.plans.begun) == 1
 

@@ -36,7 +36,7 @@ class TrackListener:
         self.calls.append(("followed", recording.name))
         self.start = start
 
-    def advanced(self, reader: ReaderKey, *, missed: bool) -> None:
+    def position_advanced(self, reader: ReaderKey, *, missed: bool) -> None:
         pass
 
     def ended(self, reader: ReaderKey, *, parted: bool) -> None:

@@ -42,7 +42,7 @@ class SilentListener:
     ) -> None:
         raise AssertionError
 
-    def advanced(self, reader: ReaderKey, *, missed: bool) -> None:
+    def position_advanced(self, reader: ReaderKey, *, missed: bool) -> None:
         raise AssertionError
 
     def ended(self, reader: ReaderKey, *, parted: bool) -> None:

@@ -10,7 +10,7 @@ from forebay.jobs.recordings.recording import (
     automatic_name,
     is_recording_name,
     recording_from,
-    surplus_recordings,
+    recordings_to_drop,
 )
 from forebay.policy.anchor_index import AnchorIndex
 
@@ -24,7 +24,7 @@ def recorded(run: str, epoch: int, ended: float, **fields: object) -> Recording:
 
 
 def kept(recordings: list[Recording]) -> list[str]:
-    dropped = {each.id for each in surplus_recordings(recordings)}
+    dropped = {each.id for each in recordings_to_drop(recordings)}
     return [each.id for each in recordings if each.id not in dropped]
 
 
@@ -46,7 +46,7 @@ def test_a_run_that_was_recognised_lately_is_worth_more() -> None:
 
 def test_saved_recordings_are_neither_counted_nor_dropped() -> None:
     run = [recorded("a", epoch, float(epoch), state="saved") for epoch in range(1, RING_SIZE * 2)]
-    assert surplus_recordings(run) == []
+    assert recordings_to_drop(run) == []
 
 
 def test_a_recording_survives_its_document() -> None:

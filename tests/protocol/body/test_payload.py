@@ -23,7 +23,7 @@ from forebay.protocol.body.payload import (
 )
 from forebay.protocol.signatures.signing_key import Scope, signing_key
 from forebay.protocol.signatures.sigv4_claim import SIGV4A_STREAMING, Form
-from forebay.protocol.signatures.verified import SignedV4
+from forebay.protocol.signatures.verified_signature import SignedV4
 from harness.aws_chunked import Framing
 from harness.reference_sigv4 import Secret
 

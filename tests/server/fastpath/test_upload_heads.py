@@ -14,7 +14,7 @@ from forebay.policy.rules import Rules
 from forebay.protocol.exchange import SMALL_BODY
 from forebay.protocol.operations import Access
 from forebay.protocol.signatures.signing_key import SecretKey
-from forebay.protocol.signatures.verified import SignedV4
+from forebay.protocol.signatures.verified_signature import SignedV4
 from forebay.protocol.target import Target, parse_target
 from forebay.request.admission import Admission, GatewayPolicy, admit
 from forebay.request.authentication import Keyring, Proof

@@ -6,7 +6,7 @@ from forebay.core.buffers import Buffer
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.policy.pools import Pool
 from forebay.storage.memory.eviction_order import EvictionOrder
-from forebay.storage.memory.kept_heads import KeptHeads
+from forebay.storage.memory.memory_heads import MemoryHeads
 from forebay.storage.memory.pooled_blocks import PooledBlocks
 
 COST = 1000
@@ -27,7 +27,7 @@ class OrderOf:
         for number in range(200, 200 + passing):
             self.blocks[block(number)] = memoryview(b"")
             self.pooled.mark_transient(block(number), COST)
-        self.order = EvictionOrder(self.blocks, KeptHeads(), self.pooled)
+        self.order = EvictionOrder(self.blocks, MemoryHeads(), self.pooled)
         self.used = len(self.blocks) * COST
 
     def next_to_go(self) -> int:

@@ -7,8 +7,8 @@ fetched ──> read in time, or late
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from forebay.jobs.ahead_request import AheadOutcome
 from forebay.jobs.plans.plan_window import WindowEntry
+from forebay.jobs.prefetch_request import PrefetchOutcome
 
 
 class PlanMetrics(Protocol):
@@ -75,7 +75,7 @@ class RunnerCounts:
         self.failed += 1
         self._metrics.count_entries("failed", 1)
 
-    def note_fetched(self, entry: WindowEntry, outcome: AheadOutcome) -> None:
+    def note_fetched(self, entry: WindowEntry, outcome: PrefetchOutcome) -> None:
         """A piece of an entry came, some of its blocks from the origin."""
         if outcome.fetched_blocks:
             entry.fetched += outcome.fetched_bytes

@@ -20,7 +20,6 @@ from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
 from forebay.core.plan_progress import PlanState
 from forebay.core.timers import Timers
-from forebay.jobs.ahead_request import AheadFinder, AheadOutcome, AheadRequest
 from forebay.jobs.plans.entry_access import EntryAccess
 from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_counts import UNCOUNTED, PlanMetrics, RunnerCounts
@@ -30,6 +29,7 @@ from forebay.jobs.plans.plan_retry import PlanRetry
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import SPREAD, PlanStart, PlanWindow, WindowEntry, tickets_of
 from forebay.jobs.plans.reader_search import ReaderSearch
+from forebay.jobs.prefetch_request import PrefetchLookup, PrefetchOutcome, PrefetchRequest
 from forebay.jobs.prefetcher import PIECE
 from forebay.origin.origin_identity import OriginIdentity
 
@@ -58,7 +58,7 @@ class PlanRunner:
         record: PlanRecord,
         entries: OrderedEntries,
         start: PlanStart,
-        ahead: AheadFinder,
+        ahead: PrefetchLookup,
         allowance: Callable[[], Allowance | None],
         timers: Timers,
         spawn: Spawn,
@@ -114,7 +114,7 @@ class PlanRunner:
         for read in reads:
             found = window.match(read.name.key, read.span)
             if not found:
-                self._search.stray_read(read.name.key)
+                self._search.read_outside_window(read.name.key)
                 strays.append(read)
                 continue
             self._search.entry_read(found[0])
@@ -257,18 +257,18 @@ class PlanRunner:
                 self._spawn(self._fetch(entry, allowance.identity), f"fetch {entry.key} ahead")
         return False
 
-    def _note_found(self, entry: WindowEntry, here: AheadOutcome) -> None:
+    def _note_found(self, entry: WindowEntry, here: PrefetchOutcome) -> None:
         entry.tickets += (here.ticket,) if here.ticket else ()
         self._unneeded, self._retry.left_out = (0 if here.ticket else self._unneeded + 1), 0
         self.window.arrive(entry, here.stop - entry.start)
         self.window.settle(entry)
         self.pace.entry_found(entry.size)
 
-    def _request(self, entry: WindowEntry, position: int, identity: OriginIdentity | None) -> AheadRequest:
+    def _request(self, entry: WindowEntry, position: int, identity: OriginIdentity | None) -> PrefetchRequest:
         """The rest of an entry from `position` on."""
         expected = min(self.pace.mean_size, PIECE)
         name = ObjectName(self.record.bucket, entry.key)
-        return AheadRequest(name, position, entry.stop, self.record.id, identity, expected, self.record.checksums)
+        return PrefetchRequest(name, position, entry.stop, self.record.id, identity, expected, self.record.checksums)
 
     def _fail(self, entry: WindowEntry) -> None:
         self.window.settle(entry)

@@ -38,7 +38,7 @@ class ReaderSearch:
         self._scattered = ScatteredReads()
         self._is_under_way = False
 
-    def stray_read(self, key: str) -> None:
+    def read_outside_window(self, key: str) -> None:
         """The reader has read something that is not in the window."""
         self._strays += 1
         if key not in self._keys:  # one object that is read over and over says nothing

@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 
 from forebay.core.errors import Throttled
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.recordings.recording import MAX_FILE_SIZE, MIN_READS, Recording, automatic_name, surplus_recordings
+from forebay.jobs.recordings.recording import MAX_FILE_SIZE, MIN_READS, Recording, automatic_name, recordings_to_drop
 from forebay.jobs.recordings.recording_files import RecordingFiles
 from forebay.jobs.recordings.recording_filter import FilteredRecording
 from forebay.jobs.recordings.unwritten_changes import Change, UnwrittenChanges, write_changes
@@ -173,7 +173,7 @@ class RecordingCatalogue:
         recording.state, recording.index, recording.ended = "automatic", index, self._clock()
         self._write(recording, lambda files: files.end(recording))
         of_track = [each for each in self.in_bucket(recording.bucket) if each.track == recording.track]
-        for each in surplus_recordings(of_track):
+        for each in recordings_to_drop(of_track):
             self.remove(each)
         self.version += 1
 

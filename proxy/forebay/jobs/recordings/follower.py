@@ -101,9 +101,9 @@ class Follower:
         self._count("followed")
         plan = plan_id(reader.bucket, reader.principal, _plan_name(recording))
         self._current[reader] = _Followed(plan, recording, start)
-        self.advanced(reader, missed=missed)
+        self.position_advanced(reader, missed=missed)
 
-    def advanced(self, reader: ReaderKey, *, missed: bool) -> None:
+    def position_advanced(self, reader: ReaderKey, *, missed: bool) -> None:
         """Has a plan begin if the reader has missed something and there is none. A plan that runs sees the reads
         itself."""
         current = self._current.get(reader)

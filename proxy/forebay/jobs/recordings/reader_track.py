@@ -60,7 +60,7 @@ class FollowListener(Protocol):
         its latest reads was not cached."""
         ...
 
-    def advanced(self, reader: ReaderKey, *, missed: bool) -> None:
+    def position_advanced(self, reader: ReaderKey, *, missed: bool) -> None:
         """The reader has read more of the recording that it follows."""
         ...
 
@@ -320,7 +320,7 @@ class ReaderTrack:
             self._reach_end(recording, reader)
             return False
         if self._follows:
-            self._listener.advanced(self.key, missed=self._missed)
+            self._listener.position_advanced(self.key, missed=self._missed)
         return True
 
     def _reach_end(self, recording: Recording, reader: FollowedReader) -> None:

@@ -93,7 +93,7 @@ def automatic_name(began: str, recording_id: str) -> str:
     return f"auto-{began}-{recording_id[:4]}"
 
 
-def surplus_recordings(recordings: Iterable[Recording]) -> list[Recording]:
+def recordings_to_drop(recordings: Iterable[Recording]) -> list[Recording]:
     """Returns the automatic recordings of one track that are not worth keeping, the least useful first."""
     ring = [each for each in recordings if each.state == "automatic"]
     latest_of_run: dict[str, float] = {}

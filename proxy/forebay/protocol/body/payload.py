@@ -26,7 +26,7 @@ from forebay.protocol.body.declared_checksums import Kind, declared_checksums
 from forebay.protocol.body.payload_checks import PayloadChecks
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.signatures.sigv4_claim import SIGV4A_STREAMING, UNSIGNED_PAYLOAD, is_sha256
-from forebay.protocol.signatures.verified import Signed, SignedV4
+from forebay.protocol.signatures.verified_signature import Signed, SignedV4
 
 MAX_BODY: Final = 5 * 2**30  # S3's bound of a single upload
 

@@ -32,7 +32,7 @@ from forebay.protocol.oss.oss_claim import ClaimOssV4
 from forebay.protocol.response_headers import requests_checksums
 from forebay.protocol.signatures.signature_template import SignatureTemplate, TemplateClaim, times_of
 from forebay.protocol.signatures.sigv4_claim import ClaimV4, read_claim
-from forebay.protocol.signatures.verified import Signed
+from forebay.protocol.signatures.verified_signature import Signed
 from forebay.protocol.target import Target
 from forebay.request.admission import Admission, GatewayPolicy
 

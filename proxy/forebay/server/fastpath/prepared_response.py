@@ -28,7 +28,7 @@ from forebay.protocol.oss.oss_response_headers import oss_object_headers
 from forebay.protocol.response_headers import not_modified_headers, partial_headers, requests_checksums, whole_headers
 from forebay.request.admission import Admission
 from forebay.server.telemetry.request_counts import HitCounts
-from forebay.storage.memory.kept_heads import head_texts
+from forebay.storage.memory.memory_heads import head_texts
 
 _FIRST: Final = Span(0, 1)
 REQUEST_ID: Final = "x-amz-request-id"

@@ -27,7 +27,7 @@ from aiohttp import web
 from forebay.core.buffers import Buffer
 from forebay.protocol.exchange import BodyPart
 from forebay.server.fastpath.direct_reply import TAIL_SIZE, ReplyConnection
-from forebay.server.http.accepted_bytes import send_file_now
+from forebay.server.http.socket_writes import send_file_now
 
 TURN_SIZE: Final = 1 << 20
 """Bytes of a file that are sent in one turn of the loop: a fast client takes them without a pause."""

@@ -17,11 +17,11 @@ from aiohttp import web
 from forebay.core.buffers import Buffer
 from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE
 from forebay.server.fastpath.lane_answer import HitResponse
-from forebay.server.http.accepted_bytes import unacknowledged, write_now
 from forebay.server.http.aiohttp_connection import AiohttpConnection
 from forebay.server.http.connection_limits import StallTimer, Timeout
 from forebay.server.http.connection_services import ConnectionServices
 from forebay.server.http.sendfile_writer import SendfileWriter
+from forebay.server.http.socket_writes import unacknowledged, write_now
 
 
 class SendingConnection(AiohttpConnection):

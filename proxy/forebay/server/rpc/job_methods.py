@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from forebay.core.errors import PeerUnavailable
 from forebay.jobs.cache_residency import encode_residency
-from forebay.jobs.node_prefetcher import decode_ahead_request, finish_ahead
+from forebay.jobs.node_prefetcher import decode_prefetch, finish_ahead
 from forebay.jobs.owner_warm_up import answer_owner_call
 from forebay.peers.frames import Document
 from forebay.peers.peer_codec import decode
@@ -64,9 +64,7 @@ class JobMethods:
         return self._jobs.data_sets.answer(request)
 
     async def _fetch_ahead(self, request: Document) -> Document:
-        outcome = await self._jobs.prefetcher.fetch(
-            decode_ahead_request(request, origin_identity(self._policy(), request))
-        )
+        outcome = await self._jobs.prefetcher.fetch(decode_prefetch(request, origin_identity(self._policy(), request)))
         return {"outcome": outcome}
 
     async def _add_plan(self, request: Document) -> Document:

@@ -20,10 +20,10 @@ from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.timers import Timers
 from forebay.protocol.channel_frames import FRAME, RING, SLOT_UNIT, WITH_DESCRIPTOR
 from forebay.request.admission import GatewayPolicy
-from forebay.server.http.accepted_bytes import unacknowledged, write_now
 from forebay.server.http.connection_limits import ConnectionLimits, StallTimer, Timeout
 from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendQueue
+from forebay.server.http.socket_writes import unacknowledged, write_now
 from forebay.server.shared_memory.client_memory import ClientMemory, ReadForm
 from forebay.server.shared_memory.client_ring import ClientRing
 

@@ -9,14 +9,14 @@ from collections import OrderedDict
 
 from forebay.core.buffers import Buffer
 from forebay.core.names import BlockId
-from forebay.storage.memory.kept_heads import KeptHeads
+from forebay.storage.memory.memory_heads import MemoryHeads
 from forebay.storage.memory.pooled_blocks import MemoryPool, PooledBlocks
 
 
 class EvictionOrder:
     """The order of the blocks of one tier."""
 
-    def __init__(self, blocks: OrderedDict[BlockId, Buffer], heads: KeptHeads, pooled: PooledBlocks) -> None:
+    def __init__(self, blocks: OrderedDict[BlockId, Buffer], heads: MemoryHeads, pooled: PooledBlocks) -> None:
         """`blocks`: all of them, the least recently used first; also changed here, in their order."""
         self._blocks = blocks
         self._heads = heads

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from forebay.core.heads import Head
 from forebay.core.names import ObjectName
-from forebay.storage.memory.kept_heads import KeptHeads
+from forebay.storage.memory.memory_heads import MemoryHeads
 
 MAX_ATTACHMENTS: Final = 8
 """Attachments of one head in one table. One more drops those before it."""
@@ -32,7 +32,7 @@ class HeadOwner(Protocol):
     attachments: "list[HeadAttachments[Any]]"
 
     @property
-    def heads(self) -> KeptHeads:
+    def heads(self) -> MemoryHeads:
         """The heads that count against the tier."""
         ...
 

@@ -11,8 +11,8 @@ Blocks of rules with `eviction = "epoch"` are in the same order, and evicted by 
 
 Blocks that are sent often are promoted to files that the kernel sends from (`promotion`); what these files take is
 counted by `arenas`. A block read from the SSD is admitted when there is free space or on its second hit (`ghost_list`).
-Blocks fetched ahead of their readers wait beside the LRU order, in a budget of their own (`fetched_ahead`). A head is
-kept longer than its object's blocks, as it makes reads of them from the SSD cheap (`kept_heads`). Values that readers
+Prefetched blocks wait for their readers beside the LRU order, in a budget of their own (`prefetched_blocks`). A head is
+kept longer than its object's blocks, as it makes reads of them from the SSD cheap (`memory_heads`). Values that readers
 derive from a head are kept beside it (`head_attachments`).
 
 Invariants:
@@ -35,12 +35,12 @@ from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.policy.pools import Pool
 from forebay.storage.memory.arenas import ArenaExtent, Arenas
 from forebay.storage.memory.eviction_order import EvictionOrder, share_quota
-from forebay.storage.memory.fetched_ahead import FetchedAhead
 from forebay.storage.memory.ghost_list import GhostList
 from forebay.storage.memory.head_attachments import HeadAttachments
-from forebay.storage.memory.kept_heads import KeptHeads, head_cost
-from forebay.storage.memory.kept_objects import KeptObjects
+from forebay.storage.memory.memory_heads import MemoryHeads, head_cost
+from forebay.storage.memory.memory_objects import MemoryObjects
 from forebay.storage.memory.pooled_blocks import MemoryPool, PooledBlocks
+from forebay.storage.memory.prefetched_blocks import PrefetchedBlocks
 from forebay.storage.memory.promotion import KeptBlocks, Promotion
 from forebay.storage.tier_contract import Occupancy
 
@@ -67,15 +67,15 @@ class MemoryTier:
         self._observe = observe
         self._used = 0
         self._blocks: OrderedDict[BlockId, Buffer] = OrderedDict()  # the least recently used first
-        self.heads = KeptHeads()
+        self.heads = MemoryHeads()
         """The heads. Put, looked up and dropped here."""
-        self.objects = KeptObjects()
+        self.objects = MemoryObjects()
         self._ghosts = GhostList()
         self.pooled = PooledBlocks(secrets.token_bytes(16) if hash_key is None else hash_key, clock)
         """The blocks that are evicted by their pool's order, in place of the LRU order."""
         self._order = EvictionOrder(self._blocks, self.heads, self.pooled)
         self._is_shrinking = False
-        self.ahead = FetchedAhead(0)
+        self.ahead = PrefetchedBlocks(0)
         """Blocks fetched ahead of their readers, in a budget of their own."""
         self.attachments: list[HeadAttachments[Any]] = []
         """The tables of what readers attach to heads. A table adds itself."""

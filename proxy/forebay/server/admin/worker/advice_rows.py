@@ -2,7 +2,7 @@
 
 What a tier keeps of a set is less than its size: each block and each head costs something beside its bytes, which
 matters for small objects. Under `lru`, memory is charged with the heads of all objects of the set before it has space
-for blocks; under `epoch` with those of the objects that it keeps blocks of (storage.memory.kept_heads).
+for blocks; under `epoch` with those of the objects that it keeps blocks of (storage.memory.memory_heads).
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from forebay.policy.pools import Pool
 from forebay.policy.reuse_distance import ReuseCurve
 from forebay.policy.tier_advice import TierAdvice, TierSpace, advise
 from forebay.server.admin.schema.data_set_schema import DataSetAdvice, HitOutlook
-from forebay.storage.memory.kept_heads import transient_window
+from forebay.storage.memory.memory_heads import transient_window
 from forebay.storage.memory.memory_tier import BLOCK_OVERHEAD
 from forebay.storage.tiers import Tiers
 

@@ -39,7 +39,7 @@ from forebay.write.back.pending.accepted_write import (
 )
 from forebay.write.back.pending.backlog import BacklogSums
 from forebay.write.back.pending.completed_uploads import CompletedUploads
-from forebay.write.back.pending.needless_records import NeedlessRecords
+from forebay.write.back.pending.obsolete_records import ObsoleteRecords
 from forebay.write.back.pending.pending_uploads import PendingPart, PendingUpload, PendingUploads, digest_of
 from forebay.write.back.pending.settled_records import REMEMBERED, LastSettled, SettledRecords
 from forebay.write.invalidation import Invalidator
@@ -107,7 +107,7 @@ class ShownRecords:
         """Uploads that have ended: whether this worker has settled their parts, as they were aborted."""
         self.refused: FIFOCache[RecordId, None] = FIFOCache(REMEMBERED)
         """Completions of such uploads, and aborts of uploads that were completed."""
-        self._needless = NeedlessRecords(self._settle_soon)
+        self._obsolete = ObsoleteRecords(self._settle_soon)
 
     def show(self, entry: JournalEntry, record: RecordId, payload: bytes, *, is_recovered: bool) -> None:
         """Shows a record, unless it is known or was settled."""
@@ -120,20 +120,20 @@ class ShownRecords:
             case AcceptedPart():
                 self._uploads.add(PendingPart(record, entry, body_parts(entry.bodies, payload)))
                 if entry.upload_id in self._ended_uploads and not self._completed.lists(entry.upload_id, record):
-                    self._needless.settle([record])
+                    self._obsolete.settle([record])
                 upload = self._uploads.by_id.get(entry.upload_id)
                 if upload is not None and upload.origin_id:
                     self.listener.carry_parts(upload)
             case MovedUpload():
                 upload = self._uploads.move(record, entry)
                 if upload is None:
-                    self._needless.settle([record])
+                    self._obsolete.settle([record])
                 else:
                     self.listener.carry_parts(upload)
             case AbortedUpload():
                 self._uploads.end_at_origin(entry, record)
                 upload = self._uploads.end(entry.upload_id)
-                is_settled = self._needless.settle([*(upload.records if upload is not None else ()), record])
+                is_settled = self._obsolete.settle([*(upload.records if upload is not None else ()), record])
                 if upload is not None:
                     self._ended_uploads[entry.upload_id] = is_settled
                 elif is_settled and self._uploads.is_completed(entry.upload_id):
@@ -149,7 +149,7 @@ class ShownRecords:
                 version = entry.version(record, self._parts_of(self._uploads, entry, record, payload))
                 if self.last_settled.supersedes(entry):
                     _log.info("a write of %s is replaced by a later one that has arrived already", entry.name.path)
-                    self._needless.settle(self.with_upload(record))
+                    self._obsolete.settle(self.with_upload(record))
                     return
                 self.writes[record] = entry
                 self.sums.add(entry)
@@ -171,7 +171,7 @@ class ShownRecords:
                 self._kept_uploads.move(record, entry)
             case AbortedUpload():
                 upload = self._kept_uploads.end(entry.upload_id)
-                self._needless.settle([*(upload.records if upload is not None else ()), record])
+                self._obsolete.settle([*(upload.records if upload is not None else ()), record])
             case AcceptedWrite():
                 parts = self._parts_of(self._kept_uploads, entry, record, payload)
                 self.kept[record] = KeptWrite(entry, entry.version(record, parts), reason)
@@ -196,7 +196,7 @@ class ShownRecords:
 
     def _refuse(self, record: RecordId) -> None:
         self.refused[record] = None
-        self._needless.settle([record])
+        self._obsolete.settle([record])
 
     def refuse_found(self, record: RecordId) -> None:
         """A scan has found a completion that an earlier drainer had refused, and not settled."""
@@ -205,17 +205,17 @@ class ShownRecords:
 
     def settle_left(self) -> None:
         """Has settled what the worker that has drained until now was to settle."""
-        self._needless.settle_left(self._completed.listed())
+        self._obsolete.settle_left(self._completed.listed())
 
     def settle_found(self, records: Sequence[RecordId]) -> None:
         """Has records settled that a scan has found, and nothing needs: those of uploads that have ended."""
-        self._needless.settle([record for record in records if self._is_new(record)])
+        self._obsolete.settle([record for record in records if self._is_new(record)])
 
     def settle_orphans(self) -> None:
         """Has the parts settled whose uploads an earlier run has ended. Once all that the journal has is shown."""
         found = ((record, part.part.upload_id) for record, part in self._uploads.parts.items())
         known = self._uploads.by_id
-        self._needless.settle([record for record, of in found if of not in known and of not in self._completed])
+        self._obsolete.settle([record for record, of in found if of not in known and of not in self._completed])
 
     def _is_refused(self, entry: AcceptedWrite) -> bool:
         """Whether a completion comes after the abort of its upload, or lists a part that the origin alone has."""
@@ -316,7 +316,7 @@ class ShownRecords:
     def forget(self, record: RecordId, *, is_persisted: bool = False) -> AcceptedWrite | None:
         """Forgets a settled record, and returns its write, if it was shown. `is_persisted`: the origin has it."""
         self.in_memory -= self._known.pop(record, 0)
-        self._needless.forget(record)
+        self._obsolete.forget(record)
         self._completed.forget(record)
         self._settled.add(record)
         self._uploads.settle(record)

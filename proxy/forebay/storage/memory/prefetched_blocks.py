@@ -28,14 +28,14 @@ from forebay.core.buffers import Buffer
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
-from forebay.storage.memory.kept_heads import head_cost
+from forebay.storage.memory.memory_heads import head_cost
 
-AHEAD_OVERHEAD: Final = 700
+PREFETCHED_OVERHEAD: Final = 700
 """Bytes that a block costs beside its own: names, entries, the claims' bookkeeping."""
 
 
 @dataclass(slots=True)
-class _AheadBlock:
+class _PrefetchedBlock:
     cost: int
     claims: int
     buffer: Buffer | None = None
@@ -43,19 +43,19 @@ class _AheadBlock:
     is_used: bool = False
 
 
-class FetchedAhead:
+class PrefetchedBlocks:
     """The blocks of one process. `capacity`: bytes, 0 for none."""
 
     def __init__(self, capacity: int) -> None:
         self.budget = FairSemaphore(capacity, "bytes fetched ahead")
-        self._blocks: dict[BlockId, _AheadBlock] = {}
+        self._blocks: dict[BlockId, _PrefetchedBlock] = {}
         self._by_object: dict[ObjectName, set[BlockId]] = {}
         self._openings: Counter[ObjectName] = Counter()
         self._heads: dict[ObjectName, tuple[Head, int]] = {}
         """With what each counts."""
 
     def __repr__(self) -> str:
-        return f"<FetchedAhead {len(self._blocks)} blocks, {self.budget!r}>"
+        return f"<PrefetchedBlocks {len(self._blocks)} blocks, {self.budget!r}>"
 
     def __len__(self) -> int:
         return len(self._blocks)
@@ -179,11 +179,11 @@ class FetchedAhead:
         """Returns the objects with blocks or a head here."""
         return tuple(self._by_object.keys() | self._heads.keys())
 
-    def _add(self, block: BlockId, length: int) -> _AheadBlock | None:
-        cost = length + AHEAD_OVERHEAD
+    def _add(self, block: BlockId, length: int) -> _PrefetchedBlock | None:
+        cost = length + PREFETCHED_OVERHEAD
         if not self._acquire(cost):
             return None
-        entry = self._blocks[block] = _AheadBlock(cost, 0)
+        entry = self._blocks[block] = _PrefetchedBlock(cost, 0)
         self._by_object.setdefault(block.object, set()).add(block)
         return entry
 

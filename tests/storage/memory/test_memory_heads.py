@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from forebay.core.names import ObjectName
 from forebay.policy.pools import Pool
 from forebay.storage.memory.head_attachments import HeadAttachments
-from forebay.storage.memory.kept_heads import KeptHeads, head_cost, transient_window
+from forebay.storage.memory.memory_heads import MemoryHeads, head_cost, transient_window
 from forebay.storage.memory.memory_tier import BLOCK_OVERHEAD, MemoryTier
 from harness.ssd_rig import block_id, head_for
 
@@ -82,7 +82,7 @@ STEPS = st.tuples(st.sampled_from(["put", "drop", "pass", "stay", "count"]), KEY
 
 @given(st.lists(STEPS, max_size=40))
 def test_the_sums_are_those_of_the_heads(steps: list[tuple[str, str, int]]) -> None:
-    heads, costs, transient = KeptHeads(), dict[ObjectName, int](), set[ObjectName]()
+    heads, costs, transient = MemoryHeads(), dict[ObjectName, int](), set[ObjectName]()
     for step, key, size in steps:
         name, head = head_for(key)
         if step == "put" and name not in costs:

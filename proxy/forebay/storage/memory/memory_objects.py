@@ -23,17 +23,17 @@ class CachedObject(NamedTuple):
 
 
 @dataclass(slots=True)
-class _KeptObject:
+class _MemoryObject:
     head: Head | None = None
     blocks: dict[BlockId, int] = field(default_factory=dict)
     """Each block's length, so that listings need not look into the LRU order."""
 
 
-class KeptObjects:
+class MemoryObjects:
     """The objects of one tier."""
 
     def __init__(self) -> None:
-        self._objects: dict[ObjectName, _KeptObject] = {}
+        self._objects: dict[ObjectName, _MemoryObject] = {}
 
     def names(self) -> Iterator[ObjectName]:
         """Yields all names."""
@@ -62,7 +62,7 @@ class KeptObjects:
         """A head and the only block of its object are kept. Returns False, and adds nothing, if something of it is."""
         if name in self._objects:
             return False
-        self._objects[name] = _KeptObject(head, {block: length})
+        self._objects[name] = _MemoryObject(head, {block: length})
         return True
 
     def remove_block(self, block: BlockId) -> bool:
@@ -92,12 +92,12 @@ class KeptObjects:
                 if name.bucket == bucket and name.key.startswith(prefix) and (entry := self._objects.get(name))
             ]
 
-    def _entry(self, name: ObjectName) -> _KeptObject:
+    def _entry(self, name: ObjectName) -> _MemoryObject:
         entry = self._objects.get(name)
         if entry is None:
-            entry = self._objects[name] = _KeptObject()
+            entry = self._objects[name] = _MemoryObject()
         return entry
 
-    def _drop_if_empty(self, name: ObjectName, entry: _KeptObject) -> None:
+    def _drop_if_empty(self, name: ObjectName, entry: _MemoryObject) -> None:
         if entry.head is None and not entry.blocks:
             del self._objects[name]

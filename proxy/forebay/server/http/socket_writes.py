@@ -1,4 +1,4 @@
-"""Accepted bytes: how many of the bytes written to its socket a client has acknowledged."""
+"""Writes to the socket of a client, past the transport: what it accepts at once, and what it has yet to acknowledge."""
 
 import contextlib
 import fcntl

@@ -1,4 +1,4 @@
-"""Ahead requests: bytes that are about to be read, the outcomes of fetching them, and the interface of the fetcher."""
+"""Prefetch requests: bytes that are about to be read, the outcomes of fetching them, and who carries them out."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
@@ -6,12 +6,12 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import OriginIdentity
 
-AheadStatus: TypeAlias = Literal["fetched", "full", "refused", "failed", "unavailable"]
+PrefetchStatus: TypeAlias = Literal["fetched", "full", "refused", "failed", "unavailable"]
 """Refused: no rule accelerates the object, or the origin has answered with an error. Unavailable: it may be had later,
 as the origin is overloaded or away."""
 
 
-class AheadRequest(NamedTuple):
+class PrefetchRequest(NamedTuple):
     """Bytes of an object that are about to be read."""
 
     name: ObjectName
@@ -27,10 +27,10 @@ class AheadRequest(NamedTuple):
     """Whether the reader of the whole object is known to want its checksums."""
 
 
-class AheadOutcome(NamedTuple):
-    """The outcome of an AheadRequest."""
+class PrefetchOutcome(NamedTuple):
+    """The outcome of an PrefetchRequest."""
 
-    status: AheadStatus
+    status: PrefetchStatus
     size: int = 0
     """Bytes of the object."""
     stop: int = 0
@@ -46,10 +46,10 @@ class AheadOutcome(NamedTuple):
     """Bytes of these blocks."""
 
 
-class AheadFetcher(Protocol):
-    """Fetches ahead: the Prefetcher of a worker, or jobs.node_prefetcher for all of them."""
+class PrefetchService(Protocol):
+    """Carries out prefetch requests: the Prefetcher of a worker, or jobs.node_prefetcher for all of them."""
 
-    async def fetch(self, request: AheadRequest) -> AheadOutcome:
+    async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
         """Fetches a piece of an object."""
         ...
 
@@ -60,9 +60,9 @@ class AheadFetcher(Protocol):
         """The bytes of these tickets won't be read."""
 
 
-class AheadFinder(AheadFetcher, Protocol):
-    """Finds bytes that are cached already, without a wait."""
+class PrefetchLookup(PrefetchService, Protocol):
+    """A prefetch service that finds bytes which are cached already, without a wait."""
 
-    def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
+    def find_nowait(self, request: PrefetchRequest) -> PrefetchOutcome | None:
         """What `fetch` returns, for bytes that are all here; None: only `fetch` can say."""
         ...

@@ -1,14 +1,14 @@
 """The objects of a memory tier: here while a head or a block is kept."""
 
 from forebay.core.names import ObjectName
-from forebay.storage.memory.kept_objects import CachedObject, KeptObjects
+from forebay.storage.memory.memory_objects import CachedObject, MemoryObjects
 from harness.ssd_rig import block_id, head_for
 
 NAME = ObjectName("bucket", "a")
 
 
 def test_an_object_is_here_while_something_of_it_is_kept() -> None:
-    objects, (_, head) = KeptObjects(), head_for("a")
+    objects, (_, head) = MemoryObjects(), head_for("a")
     objects.set_head(NAME, head)
     objects.add_block(block_id("a"), 100)
     objects.add_block(block_id("a", 1), 50)
@@ -21,14 +21,14 @@ def test_an_object_is_here_while_something_of_it_is_kept() -> None:
 
 
 def test_the_last_block_of_an_object_without_a_head_leaves_nothing() -> None:
-    objects = KeptObjects()
+    objects = MemoryObjects()
     objects.add_block(block_id("a"), 100)
     assert not objects.remove_block(block_id("a"))
     assert list(objects.names()) == []
 
 
 def test_a_listing_leaves_out_what_is_dropped_meanwhile() -> None:
-    objects = KeptObjects()
+    objects = MemoryObjects()
     for key in ("x/1", "x/2", "y/1"):
         objects.add_block(block_id(key), 10)
     steps = objects.listing("bucket", "x/", step=1)
@@ -38,7 +38,7 @@ def test_a_listing_leaves_out_what_is_dropped_meanwhile() -> None:
 
 
 def test_an_object_is_added_whole_only_where_nothing_of_it_is_kept() -> None:
-    objects, (_, head) = KeptObjects(), head_for("a")
+    objects, (_, head) = MemoryObjects(), head_for("a")
     assert objects.add(NAME, head, block_id("a"), 100)
     assert not objects.add(NAME, head, block_id("a", 1), 50)
     assert (objects.blocks(NAME), objects.cached_bytes(NAME)) == ([block_id("a")], 100)

@@ -1,10 +1,10 @@
 """Blocks fetched ahead: found by the ordinary look-up, outside the LRU order, within their own budget."""
 
 from forebay.core.names import BlockId, Generation, ObjectName
-from forebay.storage.memory.fetched_ahead import AHEAD_OVERHEAD, FetchedAhead
 from forebay.storage.memory.head_attachments import HeadAttachment, HeadAttachments
-from forebay.storage.memory.kept_heads import head_cost
+from forebay.storage.memory.memory_heads import head_cost
 from forebay.storage.memory.memory_tier import MemoryTier
+from forebay.storage.memory.prefetched_blocks import PREFETCHED_OVERHEAD, PrefetchedBlocks
 from forebay.storage.tiers import Tiers
 from harness.ssd_rig import head_for
 
@@ -26,8 +26,8 @@ def content(number: int) -> memoryview:
     return memoryview(bytes([number]) * SIZE)
 
 
-def ahead_of(blocks: int) -> FetchedAhead:
-    return FetchedAhead(blocks * (SIZE + AHEAD_OVERHEAD))
+def ahead_of(blocks: int) -> PrefetchedBlocks:
+    return PrefetchedBlocks(blocks * (SIZE + PREFETCHED_OVERHEAD))
 
 
 def test_a_block_is_found_once_it_has_landed() -> None:
@@ -46,8 +46,8 @@ def test_claims_are_bounded_by_the_budget() -> None:
     assert [ahead.claim(block(number), SIZE) for number in (0, 1, 0, 2)] == [True, True, True, False]
     ahead.release(block(1))
     assert ahead.claim(block(2), SIZE)
-    assert not FetchedAhead(0).claim(block(0), SIZE)
-    assert not FetchedAhead(SIZE).claim(block(0), SIZE), "also one that is larger than all"
+    assert not PrefetchedBlocks(0).claim(block(0), SIZE)
+    assert not PrefetchedBlocks(SIZE).claim(block(0), SIZE), "also one that is larger than all"
 
 
 def test_a_block_stays_until_its_last_claim_is_released() -> None:
@@ -140,10 +140,10 @@ def test_a_head_without_room_in_the_tier_is_kept_with_its_blocks() -> None:
 def test_a_head_beyond_the_budget_is_not_kept() -> None:
     name, head = head_for("a")
     tier = MemoryTier(0)
-    tier.ahead.budget.resize(SIZE + AHEAD_OVERHEAD)
+    tier.ahead.budget.resize(SIZE + PREFETCHED_OVERHEAD)
     tier.ahead.claim(block(0, name), SIZE)
     tier.put_head(name, head)
-    assert (tier.head(name), tier.ahead.budget.in_use) == (None, SIZE + AHEAD_OVERHEAD)
+    assert (tier.head(name), tier.ahead.budget.in_use) == (None, SIZE + PREFETCHED_OVERHEAD)
 
 
 def test_a_head_goes_with_what_is_forgotten_and_holds_no_attachment() -> None:

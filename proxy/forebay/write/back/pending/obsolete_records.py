@@ -1,4 +1,4 @@
-"""Needless records: records of uploads that have ended, and of writes that were refused or superseded.
+"""Obsolete records: records of uploads that have ended, and of writes that were refused or superseded.
 
 settle ──> the drainer is here:      it settles them
        └─> it is in another worker:  it does, unless it ends before that; its successor continues
@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Sequence
 from forebay.storage.journal.log_writer import RecordId
 
 
-class NeedlessRecords:
+class ObsoleteRecords:
     """Those of one worker. `settle_soon(records)`: see shown_records.RecordListener."""
 
     def __init__(self, settle_soon: Callable[[Sequence[RecordId]], bool]) -> None:

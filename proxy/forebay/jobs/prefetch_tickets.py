@@ -1,4 +1,4 @@
-"""Ahead tickets: the blocks that were fetched ahead of their readers, from their claim until they are given back.
+"""Prefetch tickets: the blocks that were fetched ahead of their readers, from their claim until they are given back.
 
 issue ──> ticket ──finish──> used: each block goes to the tiers as any block does
             │           └──> not used yet: it lingers, and the sweep looks again
@@ -22,7 +22,7 @@ DROPPED: Final = 4
 """Blocks that are given up in one callback: to return the memory of one takes some 50 microseconds."""
 
 
-class AheadTickets:
+class PrefetchTickets:
     """The tickets of one worker."""
 
     def __init__(self, tiers: Tiers, timers: Timers, on_bytes: Callable[[str, int], None]) -> None:
@@ -43,7 +43,7 @@ class AheadTickets:
         """How often all was dropped."""
 
     def __repr__(self) -> str:
-        return f"<AheadTickets {len(self._blocks)} out, {len(self._lingering)} blocks lingering>"
+        return f"<PrefetchTickets {len(self._blocks)} out, {len(self._lingering)} blocks lingering>"
 
     def __len__(self) -> int:
         """The number of tickets out."""

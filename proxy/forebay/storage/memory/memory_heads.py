@@ -54,7 +54,7 @@ class _KeptHead:
     """With what is attached to it."""
 
 
-class KeptHeads:
+class MemoryHeads:
     """The heads of one tier."""
 
     def __init__(self) -> None:
