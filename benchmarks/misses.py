@@ -29,7 +29,7 @@ CONNECTIONS: Final = 32
 ROUNDS: Final = 5
 POLL_SECONDS: Final = 0.1
 """An answer takes a server over a millisecond: every 20 ms, that was a tenth of a warm-up."""
-SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 # a file system in memory, not a name that others may guess
+SHARED_MEMORY: Final = Path("/dev/shm")
 _TEMPLATE: Final = Path(__file__).with_name("peers") / "misses.toml"
 _TEXT: Final = f"""\
 Objects of {SIZE:,} B from nginx on loopback, each read for the first time, over {CONNECTIONS} connections; or brought
@@ -156,7 +156,7 @@ def _warm(admin: int, connections: int, prefix: str, objects: int) -> int:
 def _call(admin: int, method: str, path: str, document: Mapping[str, object] | None = None) -> dict[str, Any]:
     body = json.dumps(document).encode() if document is not None else None
     request = Request(f"http://127.0.0.1:{admin}{path}", body, {"Content-Type": "application/json"}, method=method)
-    with urlopen(request) as response:  # noqa: S310 # as above
+    with urlopen(request) as response:
         found: dict[str, Any] = json.loads(response.read())
     return found
 

@@ -76,8 +76,8 @@ def pack(forebay: Forebay) -> None:
 def _json(url: str, body: dict[str, str] | None = None) -> Any:
     data = json.dumps(body).encode() if body is not None else None
     headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(url, data, headers)  # noqa: S310 # the admin port of our own Forebay
-    with urllib.request.urlopen(request) as answer:  # noqa: S310 # likewise
+    request = urllib.request.Request(url, data, headers)
+    with urllib.request.urlopen(request) as answer:
         return json.load(answer)
 
 

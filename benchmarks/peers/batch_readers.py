@@ -26,7 +26,7 @@ def main(asked: dict[str, Any]) -> list[float]:
     keys = keys_of(asked)
     client: Any = None
     if asked["way"] != "boto3":
-        from forebay_client import Client  # noqa: PLC0415 # where it is, the parameters say
+        from forebay_client import Client
 
         client = Client(asked["endpoint"], access_key=KEY, secret_key=SECRET, region=REGION, socket=asked["socket"])
     read = boto3_reader(asked) if client is None else lambda key: client.get(asked["bucket"], key)

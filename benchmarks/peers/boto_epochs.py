@@ -82,7 +82,7 @@ def main(asked: dict[str, Any]) -> list[dict[str, Any]]:
             lines = "".join(f"{key_of(asked, index)}\n" for index in order_of(asked, epoch))
             client.put_object(Bucket=asked["bucket"], Key=f".forebay/plans/epoch-{epoch}", Body=lines.encode())
         if begin := asked["begins"].get(str(epoch)):
-            urlopen(begin).close()  # noqa: S310 # it is ours
+            urlopen(begin).close()
         barrier.wait(asked["patience"])
         processes = [*asked["watched"], *(each.pid for each in readers)]
         before, started = [cpu_seconds_of(each) for each in processes], time.perf_counter()

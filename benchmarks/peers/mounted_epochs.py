@@ -44,8 +44,8 @@ class Boto3(Files):
 
     def read(self, name: str) -> bytes:
         if self.client is None:
-            import boto3  # noqa: PLC0415 # of this way alone
-            from botocore.config import Config  # noqa: PLC0415 # likewise
+            import boto3
+            from botocore.config import Config
 
             config = Config(s3={"addressing_style": "path"})
             self.client = boto3.client("s3", endpoint_url=self.asked["endpoint"], config=config, **KEYS)
@@ -66,8 +66,8 @@ def loader_of(asked: dict[str, Any]) -> Any:
     }
     if asked["way"] != "client":
         return DataLoader({"files": Files, "boto3": Boto3}[asked["way"]](asked), **options)
-    from forebay_client import Client  # noqa: PLC0415 # of this way alone
-    from forebay_client.torch import ForebayMapDataset, planned  # noqa: PLC0415 # likewise
+    from forebay_client import Client
+    from forebay_client.torch import ForebayMapDataset, planned
 
     client = Client(asked["endpoint"], access_key="trainer", secret_key="trainer-secret", region="us-east-1")
     keys = [f"{asked['prefix']}/{number:05}" for number in range(asked["count"])]
@@ -90,10 +90,10 @@ def epochs(asked: dict[str, Any]) -> list[float]:
 
 
 def loads(asked: dict[str, Any]) -> list[float]:
-    import torch.distributed.checkpoint as dcp  # noqa: PLC0415 # of this way alone
+    import torch.distributed.checkpoint as dcp
 
-    from forebay_client import Client  # noqa: PLC0415 # likewise
-    from forebay_client.torch import ForebayStorageReader, ForebayStorageWriter  # noqa: PLC0415 # likewise
+    from forebay_client import Client
+    from forebay_client.torch import ForebayStorageReader, ForebayStorageWriter
 
     count = asked["size"] // 8 // 4
     generator = torch.Generator().manual_seed(1)
@@ -109,8 +109,8 @@ def loads(asked: dict[str, Any]) -> list[float]:
         if asked["reader"] == "ours":
             reader: Any = ForebayStorageReader(uri, client=client)
         else:
-            import s3torchconnector.dcp as connector  # noqa: PLC0415 # likewise
-            from s3torchconnector import S3ClientConfig  # noqa: PLC0415 # likewise
+            import s3torchconnector.dcp as connector
+            from s3torchconnector import S3ClientConfig
 
             os.environ.update(
                 AWS_ENDPOINT_URL=asked["endpoint"], AWS_ACCESS_KEY_ID="trainer", AWS_SECRET_ACCESS_KEY="trainer-secret"

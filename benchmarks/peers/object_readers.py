@@ -29,8 +29,8 @@ def boto3_reader(asked: dict[str, Any]) -> Read:
 
 
 def boto3_client(asked: dict[str, Any]) -> Any:
-    import boto3  # noqa: PLC0415 # one client a process
-    from botocore.config import Config  # noqa: PLC0415 # one client a process
+    import boto3
+    from botocore.config import Config
 
     return boto3.client(
         "s3",
@@ -43,8 +43,8 @@ def boto3_client(asked: dict[str, Any]) -> Any:
 
 
 def obstore_reader(asked: dict[str, Any]) -> Read:
-    import obstore  # noqa: PLC0415 # one client a process
-    from obstore.store import S3Store  # noqa: PLC0415 # one client a process
+    import obstore
+    from obstore.store import S3Store
 
     store = S3Store(
         asked["bucket"],
@@ -59,20 +59,20 @@ def obstore_reader(asked: dict[str, Any]) -> Read:
 
 
 def s3torchconnector_reader(asked: dict[str, Any]) -> Read:
-    import os  # noqa: PLC0415 # one client a process
+    import os
 
     os.environ.update(AWS_ACCESS_KEY_ID=KEY, AWS_SECRET_ACCESS_KEY=SECRET)
-    from s3torchconnector import S3ClientConfig  # noqa: PLC0415 # one client a process
-    from s3torchconnector._s3client import S3Client  # noqa: PLC0415 # one client a process
+    from s3torchconnector import S3ClientConfig
+    from s3torchconnector._s3client import S3Client
 
     client = S3Client(region=REGION, endpoint=asked["endpoint"], s3client_config=S3ClientConfig(force_path_style=True))
     return lambda key: client.get_object(asked["bucket"], key).read()
 
 
 def aiohttp_reader(asked: dict[str, Any]) -> Read:
-    import asyncio  # noqa: PLC0415 # one client a process
+    import asyncio
 
-    import aiohttp  # noqa: PLC0415 # one client a process
+    import aiohttp
 
     # Signed before, in the URL: aiohttp signs nothing.
     signer = boto3_client(asked)
@@ -94,7 +94,7 @@ def aiohttp_reader(asked: dict[str, Any]) -> Read:
 
 
 def forebay_reader(asked: dict[str, Any]) -> Read:
-    from forebay_client import Client  # noqa: PLC0415 # one client a process
+    from forebay_client import Client
 
     client = Client(asked["endpoint"], access_key=KEY, secret_key=SECRET, region=REGION, socket="")
     return lambda key: client.get(asked["bucket"], key)
@@ -105,7 +105,7 @@ def files_reader(asked: dict[str, Any]) -> Read:
 
 
 def socket_reader(asked: dict[str, Any], access_key: str = KEY, secret_key: str = SECRET) -> Read:
-    from forebay_client import Client  # noqa: PLC0415 # one client a process
+    from forebay_client import Client
 
     client = Client(
         asked["endpoint"],
@@ -125,7 +125,7 @@ def socket_reader(asked: dict[str, Any], access_key: str = KEY, secret_key: str 
 
 
 def forebay_into_reader(asked: dict[str, Any]) -> Read:
-    from forebay_client import Client  # noqa: PLC0415 # one client a process
+    from forebay_client import Client
 
     client = Client(asked["endpoint"], access_key=KEY, secret_key=SECRET, region=REGION, socket="")
     buffer = memoryview(bytearray(asked["size"]))

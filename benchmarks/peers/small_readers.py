@@ -44,7 +44,7 @@ def files_reader(asked: dict[str, Any]) -> ReadBatch:
 
 
 def client_reader(asked: dict[str, Any]) -> ReadBatch:
-    from forebay_client import Client  # noqa: PLC0415 # where it is, the parameters say
+    from forebay_client import Client
 
     client = Client(asked["endpoint"], access_key=KEY, secret_key=SECRET, region=REGION, socket=asked["socket"])
     bucket = asked["bucket"]

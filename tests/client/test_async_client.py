@@ -55,7 +55,7 @@ async def test_its_calls_are_those_of_the_client(tmp_path: Path) -> None:
         assert await client.datasets("b") == []
         assert client.stats.requests["http"] > 10
         assert "secret" not in repr(client)
-        assert bytes(await pickle.loads(pickle.dumps(client)).get("b", "f")) == b"of a file"  # noqa: S301 # our own
+        assert bytes(await pickle.loads(pickle.dumps(client)).get("b", "f")) == b"of a file"
 
 
 async def test_calls_run_beside_each_other() -> None:

@@ -96,7 +96,7 @@ def test_a_path_ends_silently_with_the_interpreter() -> None:
         "del kept\n"
     )
     paths = os.pathsep.join(str(ROOT / name) for name in ("client", "proxy"))
-    answer = subprocess.run(  # noqa: S603 # our own program
+    answer = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, env={"PYTHONPATH": paths}, check=False
     )
     assert (answer.returncode, answer.stderr) == (0, b"")

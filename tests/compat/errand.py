@@ -101,7 +101,7 @@ def large_file() -> Path:
 
 def run(*command: str, input: bytes = b"") -> bytes:  # noqa: A002 # as subprocess names it
     """Runs a command-line client; its standard output. Raises with what it complained of."""
-    ran = subprocess.run(command, input=input, capture_output=True, check=False, timeout=60)  # noqa: S603 # our own words
+    ran = subprocess.run(command, input=input, capture_output=True, check=False, timeout=60)
     if ran.returncode:
         raise AssertionError(f"{' '.join(command)}: {ran.returncode}: {ran.stderr.decode()} {ran.stdout.decode()}")
     return ran.stdout
@@ -109,7 +109,7 @@ def run(*command: str, input: bytes = b"") -> bytes:  # noqa: A002 # as subproce
 
 def fails(*command: str) -> None:
     """Runs a command-line client that must not succeed: what it asks for is gone."""
-    ran = subprocess.run(command, capture_output=True, check=False, timeout=60)  # noqa: S603 # our own words
+    ran = subprocess.run(command, capture_output=True, check=False, timeout=60)
     if ran.returncode == 0:
         raise AssertionError(f"{' '.join(command)} succeeded: {ran.stdout.decode()}")
 

@@ -78,7 +78,7 @@ def _debian(client: Client) -> None:
 
 
 def _run(command: list[str]) -> None:
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 # from the table
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode:
         told = (ran.stderr.strip() or ran.stdout.strip()).splitlines()
         raise ClientUnavailable(f"{command[0]} failed: {told[-1] if told else ran.returncode}")

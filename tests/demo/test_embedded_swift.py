@@ -124,7 +124,7 @@ def test_objects_are_there_after_a_restart(tmp_path: Path, boto3_client: Callabl
 
 @pytest.mark.usefixtures("swift")  # skips where Swift can't run
 def test_nothing_is_left_when_its_owner_is_killed(tmp_path: Path) -> None:
-    owner = subprocess.Popen(  # noqa: S603 - this interpreter and the text above
+    owner = subprocess.Popen(
         [sys.executable, "-c", _OWNER, str(tmp_path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -166,7 +166,7 @@ def test_the_health_check_takes_the_address_as_commands_do() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     command, environment = [sys.executable, "-S", *arguments], {"FOREBAY_ADMIN": f"http://127.0.0.1:{port}/"}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 # our own file
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ended.stderr.rstrip().endswith("ConnectionRefusedError: [Errno 111] Connection refused")
 
 

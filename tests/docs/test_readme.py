@@ -112,7 +112,7 @@ async def test_boto3_reads_cold_then_warm(tmp_path: Path) -> None:
     example = without_imports(PYTHON[0])
 
     def work(boto3: Any) -> None:
-        exec(example, {"boto3": boto3, "print": lambda *words: said.append(words)})  # noqa: S102 # our own page
+        exec(example, {"boto3": boto3, "print": lambda *words: said.append(words)})
 
     await with_sample_data(tmp_path, work)
     for size, cache in said:
@@ -126,7 +126,7 @@ async def test_the_data_set_reads_tensors(tmp_path: Path) -> None:
 
     def work(boto3: Any) -> None:
         names: dict[str, Any] = {"boto3": boto3, "torch": STAND_IN, "Dataset": object}
-        exec(example, names)  # noqa: S102 # our own page
+        exec(example, names)
         tensors = names["Tensors"]("demo", "train/tensors/")
         shape, values = tensors[0]
         assert len(tensors) == 3

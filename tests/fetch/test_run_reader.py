@@ -28,6 +28,7 @@ from harness.fake import actions
 from harness.fake.content import Synthetic
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, MIN_RATE, NAME, FetchRig, fetch_rig
+from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
 
 
@@ -133,8 +134,7 @@ async def test_a_response_that_recovers_while_it_is_replaced_is_kept() -> None:
             slow.first.open()
             await slow.flights[2].wait_filled(BLOCK)
             second.open()
-            while not slow.actions:  # noqa: ASYNC110 # nobody tells
-                await asyncio.sleep(0)
+            await run_loop_until(lambda: slow.actions)
             last.open()
         assert received.result() == slow.content.expected(Span(0, 4 * BLOCK))
         assert slow.actions == ["kept"]
@@ -148,8 +148,7 @@ async def test_without_a_better_response_the_slow_one_is_kept(fault: actions.Act
         async with asyncio.TaskGroup() as group:
             received = await waiting(slow, group)
             slow.rig.timers.advance(7.0)
-            while not slow.actions:  # noqa: ASYNC110 # nobody tells
-                await asyncio.sleep(0)
+            await run_loop_until(lambda: slow.actions)
             slow.first.open()
         assert received.result() == slow.content.expected(Span(0, 4 * BLOCK))
         assert (slow.actions, slow.rig.origin.log.count("GET")) == (["kept"], 2)

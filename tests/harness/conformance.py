@@ -18,7 +18,7 @@ Pairs = Sequence[tuple[str, str]]
 
 def parsed(answer: RawAnswer) -> Tree.Element:
     """The answer's document, names without namespaces."""
-    tree = Tree.fromstring(answer.body)  # noqa: S314  # from an origin that we started
+    tree = Tree.fromstring(answer.body)
     for each in tree.iter():
         each.tag = each.tag.rpartition("}")[2]
     return tree

@@ -37,6 +37,6 @@ def in_a_fork(run: Callable[[], T]) -> T:
         content = pipe.read()
     os.waitpid(child, 0)
     assert content, "the child has ended without a result"
-    succeeded, result = pickle.loads(content)  # noqa: S301 # our own
+    succeeded, result = pickle.loads(content)
     assert succeeded, result
     return result  # type: ignore[no-any-return] # pickled above

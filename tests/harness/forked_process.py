@@ -127,7 +127,7 @@ def end_server() -> None:
 def _server() -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        process = subprocess.Popen(  # noqa: S603 # our own interpreter and module
+        process = subprocess.Popen(
             [sys.executable, "-m", __name__, str(theirs.fileno())],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             pass_fds=(theirs.fileno(),),

@@ -69,7 +69,7 @@ async def metric_value(rig: Rig, name: str) -> float:
     return 0.0
 
 
-async def run_loop_until(condition: Callable[[], bool]) -> None:
+async def run_loop_until(condition: Callable[[], object]) -> None:
     """Runs the loop until `condition()` is true, for changes that need no time to pass."""
     while not condition():  # noqa: ASYNC110 # what is looked at has no event, and no time passes
         await asyncio.sleep(0)

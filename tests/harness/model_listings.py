@@ -34,7 +34,7 @@ class ListingSteps:
         for _ in range(_PAGES):
             reply = await get(f"/{quote(self._bucket)}?{query_of({k: v for k, v in parameters.items() if v})}")
             assert reply.status == 200, reply
-            document = Tree.fromstring(bytes(reply.body))  # noqa: S314 # of the Forebay that this process runs
+            document = Tree.fromstring(bytes(reply.body))
             page = page_of(document)
             source = reply.headers.get("x-forebay-cache", "")
             self.sources.append(source)

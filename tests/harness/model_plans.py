@@ -102,7 +102,7 @@ class PlanSteps:
         assert reply.status == 200, reply
         listed = {
             (each.text or "").removeprefix(_FOLDER)
-            for each in Tree.fromstring(bytes(reply.body)).iterfind("{*}Contents/{*}Key")  # noqa: S314 # sent by the Forebay under test
+            for each in Tree.fromstring(bytes(reply.body)).iterfind("{*}Contents/{*}Key")
         }
         found = {name: await self._progress(ask, name) for name in self._sent}
         for name, progress in found.items():

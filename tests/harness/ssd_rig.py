@@ -138,7 +138,7 @@ async def wait_for_reclaim(tier: SsdTier, within: int) -> None:
 def spawn_program(command: str, path: Path) -> "subprocess.Popen[str]":
     """This module as a program, which prints a line for each step."""
     root = Path(__file__).resolve().parents[2]
-    return subprocess.Popen(  # noqa: S603 -- our own interpreter and module
+    return subprocess.Popen(
         [sys.executable, "-m", "harness.ssd_rig", command, str(path)],
         stdout=subprocess.PIPE,
         stdin=subprocess.PIPE,

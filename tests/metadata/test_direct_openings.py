@@ -23,6 +23,7 @@ from forebay.origin.reads.read_outcomes import ErrorResponse
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
+from harness.inspection import run_loop_until
 from harness.ssd_rig import RecordedEvents
 
 KEY = LookupKey("GET", None)
@@ -435,8 +436,7 @@ async def begin_large(rig: FetchRig) -> tuple[Reader, DirectOpening]:
 
 async def room_is_made(rig: FetchRig) -> None:
     """The head has come, and there is room for the body."""
-    while not rig.budget.in_use:  # noqa: ASYNC110 # nothing tells
-        await asyncio.sleep(0)
+    await run_loop_until(lambda: rig.budget.in_use)
 
 
 async def prefetch(rig: FetchRig) -> Resolution | None:

@@ -26,6 +26,7 @@ from forebay.protocol.xml.listed_page import EntryFacts
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
+from harness.inspection import run_loop_until
 
 FIRST = LookupRequest(NAME, DECISION, Span(0, 8 * BLOCK))
 HEAD = LookupRequest(NAME, DECISION, None)
@@ -382,8 +383,7 @@ async def first_bytes(rig: FetchRig, request: LookupRequest) -> tuple[str, bytes
 
 
 async def known(rig: FetchRig) -> None:
-    while rig.heads.current(NAME) is None:  # noqa: ASYNC110 # nobody tells
-        await asyncio.sleep(0)
+    await run_loop_until(lambda: rig.heads.current(NAME) is not None)
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])

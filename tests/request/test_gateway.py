@@ -77,7 +77,7 @@ async def test_each_failure_is_an_error_document(method: str, failure: Exception
         assert reply.body == b""
         return
     assert reply.length == len(reply.body)
-    document = ElementTree.fromstring(bytes(reply.body))  # noqa: S314 # our own document
+    document = ElementTree.fromstring(bytes(reply.body))
     assert (document.findtext("Code"), document.findtext("RequestId")) == (code, "ID")
     # What is wrong with the origin is for the client to know, and what is wrong with Forebay is not.
     assert (b"secret" in reply.body) == isinstance(failure, OriginError)

@@ -33,7 +33,7 @@ async def send(reply: OssReply, status: int, headers: tuple[tuple[str, str], ...
 
 
 def code(document: bytes | bytearray) -> str | None:
-    return ElementTree.fromstring(bytes(document)).findtext("Code")  # noqa: S314 # our own document
+    return ElementTree.fromstring(bytes(document)).findtext("Code")
 
 
 async def test_object_bytes_pass_with_headers_of_oss() -> None:

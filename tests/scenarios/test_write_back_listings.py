@@ -39,7 +39,7 @@ async def _pages(rig: WriteBackRig, version: int, prefix: str, delimiter: str, m
         text = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
         answer = await rig.client().request("GET", f"/ckpt?{text}")
         assert answer.status == 200, answer.body
-        tree = ElementTree.fromstring(answer.body)  # noqa: S314 -- Forebay's own
+        tree = ElementTree.fromstring(answer.body)
         keys = [each.findtext(f"{_XML}Key") or "" for each in tree.iter(f"{_XML}Contents")]
         prefixes = [each.findtext(f"{_XML}Prefix") or "" for each in tree.iter(f"{_XML}CommonPrefixes")]
         pages.append(sorted([*keys, *(f"{each}*" for each in prefixes)], key=lambda name: name.removesuffix("*")))

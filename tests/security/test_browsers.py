@@ -57,7 +57,7 @@ async def attacker(forebay: str) -> AsyncIterator[str]:
     await (site := web.TCPSite(runner, "127.0.0.1", 0)).start()
     assert site._server is not None  # noqa: SLF001 # how aiohttp shows the port that the system chose
     try:
-        yield f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}/"  # type: ignore[attr-defined] # noqa: SLF001
+        yield f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}/"  # type: ignore[attr-defined] # noqa: SLF001 # as above
     finally:
         await runner.cleanup()
 

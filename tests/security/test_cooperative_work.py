@@ -40,6 +40,7 @@ from forebay.write.incoming_body import decode_piece
 from harness.aws_chunked import Framing
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
 from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER
 from harness.write_back_rig import WriteBackRig
 from security.test_exhaustion import serving
@@ -200,8 +201,7 @@ def test_refused_request_leaves_no_garbage_cycles(
             try:
                 for _ in range(MANY):
                     await refused(rig.client())
-                while rig.worker.listener.connections:  # noqa: ASYNC110 # they end by themselves
-                    await asyncio.sleep(0)
+                await run_loop_until(lambda: not rig.worker.listener.connections)
                 await asyncio.sleep(0)
                 return gc.collect()
             finally:

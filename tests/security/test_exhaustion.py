@@ -27,6 +27,7 @@ from forebay.protocol.xml.s3_documents import MAX_BODY, listed_keys
 from harness.aws_chunked import Framing
 from harness.clients import RawClient, RawRequest, chunked
 from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
 from harness.raw_connection import head_bytes
 from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER
@@ -104,8 +105,7 @@ async def test_idle_connections_cost_little_and_stand_in_nobodys_way(tmp_path: P
         )
         assert holder.stdout is not None
         assert (await holder.stdout.readline()).decode() == f"held {count}\n"
-        while rig.worker.listener.connections < count:  # noqa: ASYNC110 # they come by themselves, once the loop is let run
-            await asyncio.sleep(0)
+        await run_loop_until(lambda: rig.worker.listener.connections >= count)
         grown = _resident() - before
         assert grown <= count * EACH_CONNECTION + 16 * MIB, f"{grown // count} bytes a connection"
         await _others_are_answered(rig)
@@ -136,8 +136,7 @@ async def test_connections_beyond_the_limit_are_refused(tmp_path: Path) -> None:
         finally:
             for each in held:
                 await each.close()
-        while rig.worker.listener.connections:  # noqa: ASYNC110 # as above
-            await asyncio.sleep(0)
+        await run_loop_until(lambda: not rig.worker.listener.connections)
         await _others_are_answered(rig)
 
 

@@ -32,7 +32,7 @@ print(moved, huge())
 
 @pytest.mark.skipif(not CAN_MOVE, reason="this kernel does not move memory into huge pages")
 def test_what_is_allocated_is_moved_and_unchanged() -> None:
-    ran = subprocess.run([sys.executable, "-c", MOVED], check=True, capture_output=True, text=True)  # noqa: S603 # our own
+    ran = subprocess.run([sys.executable, "-c", MOVED], check=True, capture_output=True, text=True)
     moved, kibibytes = map(int, ran.stdout.split())
     assert moved > 0
     assert kibibytes >= moved * HUGE // 1024

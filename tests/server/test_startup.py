@@ -46,7 +46,7 @@ ONLY_WHERE_CONFIGURED = {"forebay.write.back", "forebay.storage.journal.journal"
 
 def output_of(program: str, **environ: str) -> Any:
     """The JSON that a program prints in a fresh interpreter."""
-    ran = subprocess.run(  # noqa: S603 - this interpreter and the text above
+    ran = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": PATHS, **environ},
         capture_output=True,

@@ -22,7 +22,7 @@ from forebay.settings.secret import Secret
     [
         ("127.0.0.1:9000", ListenAddress("127.0.0.1", 9000), True),
         ("127.1.2.3:0", ListenAddress("127.1.2.3", 0), True),
-        ("0.0.0.0:9000", ListenAddress("0.0.0.0", 9000), False),  # noqa: S104 # parsed, not bound
+        ("0.0.0.0:9000", ListenAddress("0.0.0.0", 9000), False),
         ("[::1]:9000", ListenAddress("::1", 9000), True),
         ("[::]:9000", ListenAddress("::", 9000), False),
         ("localhost:9000", ListenAddress("localhost", 9000), True),

@@ -192,7 +192,7 @@ class ForeignClient:
         if answer.aborted or answer.status in _FAILED:
             return
         assert answer.status == 200, answer
-        page = Tree.fromstring(_NAMESPACE.sub(b"", answer.body))  # noqa: S314 # our own server's
+        page = Tree.fromstring(_NAMESPACE.sub(b"", answer.body))
         shown = {each.findtext("Key", ""): each.findtext("ETag", "").lower() for each in page.iter("Contents")}
         what = f"a listing, {answer.headers.get('x-forebay-cache')}"
         for key, began in since.items():

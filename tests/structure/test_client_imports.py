@@ -39,7 +39,7 @@ def imported(program: str, *refused: str) -> set[str]:
     paths = f"sys.path[:0] = [{str(ROOT / 'client')!r}, {str(ROOT / 'proxy')!r}]; "
     shown = "; print(*{name for name, module in sys.modules.items() if module is not None})"
     code = f"import sys; {paths}before = set(sys.modules); {refusals}{program}{shown}"
-    answer = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)  # noqa: S603 # our own
+    answer = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     return {name.partition(".")[0] for name in answer.stdout.split()}
 
@@ -79,7 +79,7 @@ def cpu_of(program: str) -> float:
     paths = f"sys.path[:0] = [{str(ROOT / 'client')!r}, {str(ROOT / 'proxy')!r}]; "
     code = f"import sys, time; {paths}began = time.process_time(); {program}; print(time.process_time() - began)"
     command = [sys.executable, "-I", "-c", code]
-    return min(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(7))  # noqa: S603 # our own
+    return min(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(7))
 
 
 def test_a_client_costs_little_more_cpu_than_an_http_client() -> None:
@@ -89,7 +89,7 @@ def test_a_client_costs_little_more_cpu_than_an_http_client() -> None:
 def test_a_client_imports_few_modules_and_its_own_package_alone() -> None:
     paths = f"sys.path[:0] = [{str(ROOT / 'client')!r}, {str(ROOT / 'proxy')!r}]; "
     code = f"import sys; {paths}before = set(sys.modules); {CLIENT}; print(*sys.modules.keys() - before)"
-    answer = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 # our own
+    answer = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     others = {name for name in answer.stdout.split() if name.partition(".")[0] not in {"forebay", "forebay_client"}}
     assert {name for name in others if name.partition(".")[0] not in sys.stdlib_module_names} == set()
     assert others & {"asyncio", "multiprocessing", "sqlite3", "unittest", "urllib.request", "xml.sax"} == set()

@@ -59,8 +59,8 @@ def unpack(home: Path, binaries: Sequence[str], source: str) -> tuple[Path, Path
 def _archive() -> str:
     """Where this machine has its own release of Debian from: the same archive has the others."""
     wanted = ("Created-By: Packages", "Origin: Debian", "Label: Debian")
-    told = subprocess.run(  # noqa: S603 # our own words
-        ["apt-get", "indextargets", "--format", "$(REPO_URI)", *wanted],  # noqa: S607 # apt's own, by its name
+    told = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(REPO_URI)", *wanted],
         capture_output=True,
         text=True,
         check=True,

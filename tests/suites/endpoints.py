@@ -111,7 +111,7 @@ def _origin(origin: str, directory: Path) -> Iterator[int]:
     )
     with (
         (directory / "moto.log").open("wb") as log,
-        subprocess.Popen(  # noqa: S603 # our own words
+        subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=log,

@@ -57,7 +57,7 @@ def _run_program(command: list[str], ground: SuiteEndpoint, directory: Path) -> 
     out = directory / "out"
     with out.open("wb") as file:
         try:
-            subprocess.run(  # noqa: S603 # our own words
+            subprocess.run(
                 command, cwd=directory, env=_environ(ground), stdout=file, stderr=file, check=False, timeout=_SECONDS
             )
         except subprocess.TimeoutExpired:

@@ -17,7 +17,7 @@ PROXY = Path(forebay.__file__).parent.parent
 
 
 def start(*arguments: str, **environ: str) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(  # noqa: S603 - our own command
+    return subprocess.Popen(
         [sys.executable, *arguments],
         env={"PYTHONPATH": str(CLIENT), **environ},
         stdout=subprocess.PIPE,
@@ -45,7 +45,7 @@ def test_broken_pipe_prints_no_traceback() -> None:
 )
 def test_an_output_that_takes_nothing_is_no_traceback(output: str, code: int, complaint: bytes) -> None:
     command = (f'exec "$0" -m forebay_client.cli.main version --admin 127.0.0.1:1 >{output}', sys.executable)
-    ended = subprocess.run(  # noqa: S603 - our own command
+    ended = subprocess.run(
         ["/bin/sh", "-c", *command], env={"PYTHONPATH": str(CLIENT)}, capture_output=True, check=False
     )
     assert (ended.returncode, ended.stderr) == (code, complaint)

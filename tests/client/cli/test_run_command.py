@@ -71,6 +71,6 @@ def test_the_options_end_where_the_program_begins(tmp_path: Path) -> None:
         "y",
     ]
     path = {"PYTHONPATH": os.pathsep.join(sys.path)}
-    ran = subprocess.run(command, env={**os.environ, **path}, capture_output=True, text=True, check=True)  # noqa: S603 # our own
+    ran = subprocess.run(command, env={**os.environ, **path}, capture_output=True, text=True, check=True)
     assert ran.stdout == "['--name', 'y'] x\n"
     assert ran.stderr == ""

@@ -310,7 +310,7 @@ def test_a_signal_cancels_the_job() -> None:
     control = FakeControl(steps=1_000_000)
     with admin_port(control) as address:
         with interruptible():
-            child = subprocess.Popen(  # noqa: S603 - our own command
+            child = subprocess.Popen(
                 [sys.executable, "-m", "forebay_client.cli.main", "warm", "s3://b/p", "--wait", "--admin", address],
                 env={"PYTHONPATH": str(CLIENT)},
                 stdout=subprocess.PIPE,

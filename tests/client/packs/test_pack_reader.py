@@ -108,7 +108,7 @@ async def test_many_members_take_few_requests(client: Client, ordered: bool) -> 
 
 async def test_a_reader_pickles_as_its_arguments(client: Client) -> None:
     def dialogue() -> None:
-        copy = pickle.loads(pickle.dumps(PackReader(client, "data", INDEX)))  # noqa: S301 # our own
+        copy = pickle.loads(pickle.dumps(PackReader(client, "data", INDEX)))
         assert bytes(copy.get("train/0001.jpg")) == OBJECTS["train/0001.jpg"]
         copy.client.close()
 

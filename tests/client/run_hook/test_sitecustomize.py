@@ -35,7 +35,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 def printed(environ: dict[str, str], program: str) -> str:
     command = [sys.executable, "-c", program]
-    ran = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)  # noqa: S603 # our own
+    ran = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
     assert ran.stderr == ""
     return ran.stdout.strip()
 
@@ -66,6 +66,6 @@ def test_a_loader_that_fails_to_be_observed_runs_as_before(environ: dict[str, st
     # The stand-in's loader has no data set, and there is no real torch to preview a sampler with.
     program = "from torch.utils.data.dataloader import DataLoader; print(DataLoader()._index_sampler)"
     command = [sys.executable, "-c", program]
-    ran = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)  # noqa: S603 # our own
+    ran = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
     assert ran.stdout == "plain\n"
     assert "is not observed" in ran.stderr

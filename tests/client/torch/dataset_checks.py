@@ -155,7 +155,7 @@ def check_members_of_a_pack_are_samples_without_a_rule(checks: Checks) -> None:
     uri = put_pack(client, {**packed, "other/1": b"1"})
     for kind in (ours.ForebayMapDataset, ours.ForebayIterableDataset):
         dataset = kind.from_pack(uri, prefix="only-packed/", client=client)
-        for read in (dataset, pickle.loads(pickle.dumps(dataset))):  # noqa: S301 # our own
+        for read in (dataset, pickle.loads(pickle.dumps(dataset))):
             assert {sample.key: bytes(sample.view) for sample in read} == packed
             assert dataset_keys(read) is None, "no plan looks for objects that there are not"
     batches = DataLoader(
@@ -262,4 +262,4 @@ def check_the_examples_of_the_page_run(checks: Checks) -> None:
     page = (Path(__file__).parents[3] / "docs" / "pytorch.md").read_text()
     names: dict[str, object] = {}
     for example in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
-        exec(compile(example, "docs/pytorch.md", "exec"), names)  # noqa: S102 # the page's own examples
+        exec(compile(example, "docs/pytorch.md", "exec"), names)

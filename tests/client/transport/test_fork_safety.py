@@ -38,7 +38,7 @@ def test_an_end_of_the_interpreter_prints_nothing() -> None:
         "kept.itself = kept\n"
     )
     paths = os.pathsep.join(str(ROOT / name) for name in ("client", "proxy"))
-    answer = subprocess.run(  # noqa: S603 # our own program
+    answer = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
         env={**os.environ, "PYTHONPATH": paths},

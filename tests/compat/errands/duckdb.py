@@ -27,7 +27,7 @@ def main() -> None:
         return answer
 
     columns = ", ".join(f"hash(i * {number}) as column{number:02}" for number in range(8))
-    base.execute(f"create table numbers as select i, {columns} from range({ROWS}) as r(i)")  # noqa: S608 # our own words
+    base.execute(f"create table numbers as select i, {columns} from range({ROWS}) as r(i)")
     layout = "(row_group_size 20000, compression uncompressed)"
     base.execute(f"copy numbers to '{place}/tables/one.parquet' {layout}")
     errand.did("put")
@@ -37,20 +37,20 @@ def main() -> None:
 
     expected = ask("select sum(hash(numbers))::varchar from numbers")
     for _ in range(2):
-        got = ask(f"select sum(hash(t))::varchar from read_parquet('{place}/tables/one.parquet') as t")  # noqa: S608 # likewise
+        got = ask(f"select sum(hash(t))::varchar from read_parquet('{place}/tables/one.parquet') as t")
         equal(got, expected)
     errand.did("get")
 
     expected = ask("select sum(column03)::varchar, max(column05) from numbers where i between 1000 and 30000")
     few = (
-        f"select sum(column03)::varchar, max(column05) from '{place}/tables/two.parquet' where i between 1000 and 30000"  # noqa: S608 # likewise
+        f"select sum(column03)::varchar, max(column05) from '{place}/tables/two.parquet' where i between 1000 and 30000"
     )
     for _ in range(2):
         equal(ask(few), expected)
     errand.again("tables/two.parquet")
     errand.did("parquet")
 
-    equal(ask(f"select count(*) from '{place}/tables/*.parquet'"), (2 * ROWS,))  # noqa: S608 # likewise
+    equal(ask(f"select count(*) from '{place}/tables/*.parquet'"), (2 * ROWS,))
     errand.did("list")
 
 

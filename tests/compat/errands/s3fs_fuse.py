@@ -60,14 +60,14 @@ def mounted(errand: Errand, name: str) -> Iterator[Path]:
     options = f"passwd_file={passwords.absolute()},url={errand.endpoint},use_path_request_style,sigv4"
     options += f",endpoint={errand.region},multipart_size=5"
     # In the foreground, so that the process is ours to wait for. It logs to standard output, where the errand tells.
-    process = subprocess.Popen(["s3fs", errand.bucket, str(folder), "-f", "-o", options], stdout=sys.stderr)  # noqa: S603, S607 # our own words
+    process = subprocess.Popen(["s3fs", errand.bucket, str(folder), "-f", "-o", options], stdout=sys.stderr)
     try:
         while not folder.is_mount():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 raise AssertionError(f"s3fs ended with {process.wait(timeout=0.05)}")
         yield folder
     finally:
-        subprocess.run(["fusermount3", "-u", str(folder)], check=False)  # noqa: S603, S607 # likewise
+        subprocess.run(["fusermount3", "-u", str(folder)], check=False)
         process.wait(timeout=30)
 
 

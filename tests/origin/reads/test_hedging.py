@@ -24,6 +24,7 @@ from forebay.origin.reads.object_reads import OriginReads
 from forebay.origin.reads.origin_read import OriginRead
 from forebay.origin.reads.read_outcomes import ObjectOpened, ReadOutcome, Revalidated
 from harness.certificates import TestAuthority
+from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
 from harness.origin_client import some_of
 from harness.scripted_origin import (
@@ -68,8 +69,7 @@ class HedgedClient:
         """Moves the clock once the request has arrived, so that it is hedged; returns its outcome."""
         async with asyncio.TaskGroup() as group:
             outcome = group.create_task(_awaited(reading))
-            while not origin.requests:  # noqa: ASYNC110 # nobody tells
-                await asyncio.sleep(0)
+            await run_loop_until(lambda: origin.requests)
             self.timers.advance(2.5)
             return await outcome
 
@@ -186,8 +186,7 @@ async def test_an_unusable_hedge_leaves_the_first_request_alone() -> None:
     async with scripted_origin(late, UNAVAILABLE) as origin, hedged_client(origin.url) as hedged:
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(hedged.late(hedged.open(), origin))
-            while not hedged.results:  # noqa: ASYNC110 # nobody tells
-                await asyncio.sleep(0)
+            await run_loop_until(lambda: hedged.results)
             assert not reading.done()
             answer.set()
         assert (await opened(reading.result()), hedged.results) == (b"late", ["failed"])
@@ -394,8 +393,7 @@ async def test_a_failed_read_fails_with_its_own_reason() -> None:
     async with scripted_origin(garbled, UNAVAILABLE) as origin, hedged_client(origin.url) as hedged:
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(_failure(hedged.late(hedged.open(), origin)))
-            while not hedged.results:  # noqa: ASYNC110 # nobody tells
-                await asyncio.sleep(0)
+            await run_loop_until(lambda: hedged.results)
             hedge_failed.set()
         assert (type(reading.result()), hedged.results) == (OriginBroken, ["failed"])
 

@@ -17,6 +17,7 @@ from forebay.origin.reads.object_reads import OriginReads
 from forebay.origin.reads.origin_read import OriginRead
 from forebay.origin.reads.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.origin.reads.sent_reads import SentRead, SentReads
+from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
 from harness.origin_client import client_of, some_of
 from harness.scripted_origin import Script, ScriptedConnection, ScriptedOrigin, scripted_origin
@@ -179,8 +180,7 @@ async def test_a_task_goes_on_in_the_middle_of_a_body(size: int, learnt: bool) -
         requests = len(on.origin.requests) + 1
         sent = on.send(Span(0, 1 << 20))
         assert sent is not None
-        while len(on.origin.requests) < requests:  # noqa: ASYNC110 # nobody tells
-            await asyncio.sleep(0)
+        await run_loop_until(lambda: len(on.origin.requests) >= requests)
         for _ in range(5):
             await turns()
         opened = await on.reads.open_read(NAME, OriginRead(span=Span(0, 1 << 20)), sent=sent)

@@ -15,6 +15,7 @@ from harness.clients import path_of
 from harness.fake.actions import HoldAfter
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
 from harness.rig import Rig
 
@@ -92,8 +93,7 @@ async def test_the_lane_depends_on_the_work_under_way(tmp_path: Path) -> None:
         seen = transport.content.count(b"HTTP/1.1 200")
         connection.data_received(client.sign("GET", path_of("b", "new")).wire)
         await transport.until(b"\r\n\r\nnew", 1)
-        while not connection.is_idle:  # noqa: ASYNC110 # the handler's own turns are waited for, not time
-            await asyncio.sleep(0)
+        await run_loop_until(lambda: connection.is_idle)
         connection.data_received(hot)
         assert transport.content.endswith(b"\r\n\r\nhot")
         assert transport.content.count(b"HTTP/1.1 200") == seen + 2

@@ -84,8 +84,7 @@ async def test_writing_to_a_slow_client_is_not_idleness(tmp_path: Path) -> None:
     timers, limits = ManualTimers(), '[limits]\nidle_timeout = "10s"\n'
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, timers, rest=limits) as rig:
         connection, transport = connect(rig)
-        while connection.is_busy:  # noqa: ASYNC110 # aiohttp's task has its first turn
-            await asyncio.sleep(0)
+        await run_loop_until(lambda: not connection.is_busy)
         connection.pause_writing()
         timers.advance(15.0)
         connection.resume_writing()

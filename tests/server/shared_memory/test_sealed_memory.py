@@ -85,7 +85,7 @@ def test_who_opens_the_file_within_a_lease_ends_no_process(memory: SealedMemory)
     before = [signal.signal(number, lambda number, _frame: told.update([number])) for number in numbers]
     path = f"/proc/{os.getpid()}/fd/{memory.file._watch}"  # noqa: SLF001 # as lsof(8) finds it
     command = (sys.executable, "-c", OPENS_AGAIN, path)
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as opening:  # noqa: S603 # our own words
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as opening:
         while told.total() < 3:
             assert opening.poll() is None
             memory.file.is_held()

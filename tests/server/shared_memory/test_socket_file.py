@@ -102,4 +102,4 @@ def test_the_file_of_a_successor_stays(server: ServerSettings) -> None:
 
 def test_a_path_too_long_for_a_socket_says_so(server: ServerSettings) -> None:
     with pytest.raises(AddressUnavailable, match="has at most 107 bytes"):
-        listen_on_socket(replace(server, socket=f"/tmp/{'x' * 110}"))  # noqa: S108 # never made
+        listen_on_socket(replace(server, socket=f"/tmp/{'x' * 110}"))

@@ -16,6 +16,7 @@ from forebay.core.request_record import RequestRecord
 from forebay.core.task_registry import TaskRegistry
 from forebay.server.telemetry.access_log import FLUSH_SIZE, FORMAT_BATCH, AccessLog
 from forebay.server.telemetry.log_file import LogFile, PipeLock, stream_descriptor, write_log_lines
+from harness.inspection import run_loop_until
 
 
 def test_a_log_file_is_appended_to_and_is_not_public(tmp_path: Path) -> None:
@@ -148,8 +149,7 @@ async def test_a_busy_server_writes_many_lines_at_once(tmp_path: Path) -> None:
             log.write(record(long))
         assert (log.is_writing, len(log)) == (True, 0)
         log.write(record("second"))
-        while log.is_writing:  # noqa: ASYNC110 # its end has no event; only turns of the loop are waited for
-            await asyncio.sleep(0)
+        await run_loop_until(lambda: not log.is_writing)
         assert len(log) == 1
         for _ in range(FORMAT_BATCH - 1):
             log.write(record(long))
@@ -170,8 +170,7 @@ async def test_hits_become_lines_in_order_and_none_is_lost(tmp_path: Path) -> No
         assert len(log) == 100
         log.write(record("behind"))
         log.write_hit(2.0, "x", "::1", '"key":"last"', 1.5)
-        while log.is_writing or len(log):  # noqa: ASYNC110 # the timer writes it
-            await asyncio.sleep(0)
+        await run_loop_until(lambda: not (log.is_writing or len(log)))
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["key"] for line in lines] == [*(str(n) for n in range(100)), "behind", "last"]
     assert [line["time"] for line in lines[:17]] == [1.0] * 8 + [1.001] * 8 + [1.002]

@@ -347,8 +347,8 @@ async def test_files_that_a_crash_left_behind_are_deleted(tmp_path: Path) -> Non
 
 
 def resident_pages(path: Path) -> int:
-    size = subprocess.run(  # noqa: S603 -- a fixed command
-        ["fincore", "--bytes", "--noheadings", "--output", "PAGES", str(path)],  # noqa: S607 -- from util-linux
+    size = subprocess.run(
+        ["fincore", "--bytes", "--noheadings", "--output", "PAGES", str(path)],
         check=True,
         capture_output=True,
         text=True,

@@ -39,7 +39,7 @@ FOUND_ALWAYS = {"swapped pages", "zeroed page", "truncated", "flipped meta", "co
 @pytest.fixture(scope="module")
 def workspace() -> Iterator[Path]:
     """A folder in memory where there is one: hundreds of directories are synced."""
-    memory = Path("/dev/shm")  # noqa: S108 # what is made there is a folder of mode 0700
+    memory = Path("/dev/shm")
     with TemporaryDirectory(dir=memory if memory.is_dir() else None) as path:
         yield Path(path)
 
