@@ -47,9 +47,10 @@ from forebay_client.shared_memory.mapped_memory import MappedMemory, MappingErro
 from forebay_client.shared_memory.received_files import NotReadable, close_files, read_files
 from forebay_client.shared_memory.received_head import ReceivedHead
 
-_FAILURES: Final = (OSError, ValueError, MemoryError, OverflowError, MappingError, ChannelBroken, KeyboardInterrupt)
+_ENDS: Final = (ChannelBroken, KeyboardInterrupt)
+"""What ends a channel, and is passed on as it is."""
+_FAILURES: Final = (OSError, ValueError, MemoryError, OverflowError, MappingError)
 """What ends a channel while an answer is received: a length that nobody could send is none, either."""
-
 
 _MAX_NUMBER: Final = 0xFFFFFFFF
 """Of a slot, as it is given back."""
@@ -126,15 +127,23 @@ class ClientChannel:
         try:
             self._send(message(head, self._taken_back()))
             return self._receive(target)
+        except _ENDS:
+            self.close()
+            raise
         except _FAILURES as error:
-            raise self._broken(error) from error
+            self.close()
+            raise ChannelBroken(_reason(error)) from error
 
     def send_batch(self, head: bytes, document: bytes) -> None:
         """Sends a batch, whose frames come behind those of the batches before. Raises ChannelBroken."""
         try:
             self._send(message(head, self._taken_back(), document))
-        except (OSError, ChannelBroken, KeyboardInterrupt) as error:
-            raise self._broken(error) from error
+        except _ENDS:
+            self.close()
+            raise
+        except OSError as error:
+            self.close()
+            raise ChannelBroken(_reason(error)) from error
 
     def receive_batch(self) -> BatchFrame:
         """The next frame of a batch. Raises ChannelBroken, ReadDeclined."""
@@ -142,13 +151,12 @@ class ClientChannel:
             if slots := self._taken_back():
                 self._send(message(b"", slots))
             return self._receive_entries()
+        except _ENDS:
+            self.close()
+            raise
         except _FAILURES as error:
-            raise self._broken(error) from error
-
-    def _broken(self, error: BaseException) -> BaseException:
-        """Ends the channel. Returns the exception to raise for `error`."""
-        self.close()
-        return error if isinstance(error, ChannelBroken | KeyboardInterrupt) else ChannelBroken(_reason(error))
+            self.close()
+            raise ChannelBroken(_reason(error)) from error
 
     def _send(self, data: bytes) -> None:
         """Raises ChannelBroken where Forebay has ended the channel."""
