@@ -18,7 +18,7 @@ from forebay_client.cli.command_table import COMMANDS
 Run: TypeAlias = Callable[[AdminClient, CommandContext, argparse.Namespace], int]
 """Runs a command; the exit code. Raises AdminError, UsageError."""
 
-REFUSED_VALUES: Final = ("bad_request", "bad_list", "settings_refused")
+REFUSED_VALUES: Final = ("bad_request", "bad_list", "bad_plan", "bad_recording", "settings_refused")
 """Errors of the admin port about a value of the command line or a file that was sent: wrong usage."""
 
 _QUOTED: Final = re.compile("'([a-z_]+)'")

@@ -425,7 +425,7 @@ def test_a_plan_is_sent(forebay: Typist, control: FakeControl, tmp_path: Path) -
     empty = forebay.type("plans", "send", "s3://datasets/epoch-0", str(order))
     assert (empty.code, empty.err) == (1, f"{order} names no key: nothing is fetched for this plan.\n")
     refused = forebay.type("plans", "send", "s3://datasets/other", str(order))
-    assert (refused.code, refused.err) == (1, "The plan is refused. Line 1: the line is too long.\n")
+    assert (refused.code, refused.err) == (2, "The plan is refused. Line 1: the line is too long.\n")
 
 
 @pytest.mark.parametrize(
@@ -544,7 +544,10 @@ def test_reload(forebay: Typist, control: FakeControl, tmp_path: Path) -> None:
     assert forebay.type("reload").out == "Nothing changed.\n"
     control.has_file = False
     typed = forebay.type("reload")
-    assert (typed.code, typed.err) == (1, "Forebay was started without a configuration file.\n")
+    assert (typed.code, typed.err) == (
+        1,
+        "Forebay was started without a configuration file; `forebay reload FILE` loads one.\n",
+    )
     file = tmp_path / "f.toml"
     file.write_text("[memory]\nsize = '1GiB'\n")
     typed = forebay.type("reload", str(file))

@@ -72,7 +72,7 @@ def test_a_bad_file_is_refused_with_its_reason(forebay: Typist, tmp_path: Path) 
     file = tmp_path / "bad"
     file.write_bytes(b"bad")
     typed = forebay.type("recordings", "import", "s3://d/copy", str(file))
-    assert (typed.code, typed.err) == (1, "The recording is refused: it is no recording (byte 0).\n")
+    assert (typed.code, typed.err) == (2, "The recording is refused: it is no recording (byte 0).\n")
     typed = forebay.type("recordings", "import", "s3://d/copy", str(tmp_path / "none"))
     assert (typed.code, typed.err.splitlines()[-1]) == (
         2,

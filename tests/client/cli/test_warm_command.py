@@ -289,7 +289,7 @@ def test_unknown_job_fails_the_command(tmp_path: Path) -> None:
     with admin_port(control) as address:
         typed = Typist(address, at_pause=lambda _count: control.running.clear()).type("warm", "s3://b", "--wait")
     assert typed.code == 1
-    assert typed.err == "There is no such job.\n"
+    assert typed.err == "There is no such job; `forebay jobs` lists the latest.\n"
 
 
 @pytest.mark.parametrize("terminal", [True, False])

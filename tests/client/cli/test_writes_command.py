@@ -65,7 +65,10 @@ def test_one_is_shown_with_its_reason(forebay: Typist) -> None:
     assert "It has 3 parts.\n" in forebay.type("writes", "show", "5d1c2f90aa31-19").out
     assert json.loads(forebay.type("writes", "show", STUCK.id, "--json").out)["attempts"] == 2
     typed = forebay.type("writes", "show", "none-1")
-    assert (typed.code, typed.err) == (1, "No such write is pending (any more).\n")
+    assert (typed.code, typed.err) == (
+        1,
+        "No such write is pending (any more); see `forebay writes`.\n",
+    )
 
 
 def test_only_a_stuck_one_is_tried_again(forebay: Typist) -> None:

@@ -41,26 +41,39 @@ _log: Final = logging.getLogger(__name__)
 
 # The arguments of AdminRefusal, because the traceback of one exception, raised again and again, would grow.
 _Refusal: TypeAlias = tuple[int, str, str]
-_NO_SUCH_JOB: Final = 404, "no_such_job", "There is no such job."
+_NO_SUCH_JOB: Final = 404, "no_such_job", "There is no such job; `forebay jobs` lists the latest."
 _NO_SUCH_LIST: Final = 404, "no_such_list", "There is no such list (any more): each is used by one job. Send it again."
 _NO_SUCH_ORDER: Final = (
     404,
     "no_such_list",
-    "There is no such list, recording or plan (any more). A list is used by one job: send it again.",
+    "There is no such recording or plan (`forebay recordings` and `forebay plans` list them), or the list was used by "
+    "another job: send it again.",
 )
 _NO_SUCH_PIN: Final = 404, "no_such_pin", "Exactly this prefix is not pinned; `forebay pins` lists those that are."
-_NO_SUCH_PLAN: Final = 404, "no_such_plan", "There is no such plan, or it has ended long ago."
-_NO_FILE: Final = 409, "no_config_file", "Forebay was started without a configuration file."
+_NO_SUCH_PLAN: Final = 404, "no_such_plan", "There is no such plan, or it ended long ago; `forebay plans` lists them."
+_NO_FILE: Final = (
+    409,
+    "no_config_file",
+    "Forebay was started without a configuration file; `forebay reload FILE` loads one.",
+)
 _TIER_OFF: Final = 409, "tier_off", "Forebay runs without this tier: configure it, and restart Forebay."
 _RECORDING: Final = "/v1/recordings/{bucket}/{name}"
-_NO_SUCH_RECORDING: Final = 404, "no_such_recording", "There is no such recording that has ended."
+_NO_SUCH_RECORDING: Final = (
+    404,
+    "no_such_recording",
+    "There is no such recording, or it is still being made; see `forebay recordings`.",
+)
 _NOTHING_TO_SAVE: Final = (
     404,
     "no_such_recording",
     "There is no such recording to save: reads are recorded where a rule says `record = true`.",
 )
 _NO_JOURNAL: Final = 409, "no_journal", "Forebay runs without a journal: configure [journal], and restart Forebay."
-_NO_SUCH_WRITE: Final = 404, "no_such_write", "No such write is pending (any more)."
+_NO_SUCH_WRITE: Final = (
+    404,
+    "no_such_write",
+    "No such write is pending (any more); see `forebay writes`.",
+)
 _NO_SUCH_WRITE_OF_IT: Final = 404, "no_such_write", "No such write of this object is pending (any more)."
 _NO_SUCH_TIER: Final = 404, "no_such_tier", f"There are the tiers {' and '.join(get_args(TierName))}."
 

@@ -5,7 +5,7 @@ from base64 import b64decode
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
-from forebay.core.errors import S3Error
+from forebay.core.errors import S3Error, Throttled
 from forebay.core.names import RESERVED_PREFIX
 from forebay.core.plan_progress import PlanList, PlanProgress
 from forebay.jobs.inventory import PAGE_OBJECTS, Inventory, InventoryEntry
@@ -63,7 +63,7 @@ class WorkerPlans(PlanVerbs):
         return None
 
     async def send_plan(self, order: PlanOrder) -> PlanSent:
-        """Runs a plan."""
+        """Runs a plan. Raises Throttled where there is no slot or no room for it."""
         keyring = self._keyring()
         principal = _principal(keyring, order.key)
         if principal is None:
@@ -77,6 +77,8 @@ class WorkerPlans(PlanVerbs):
                 ResourceOwner(order.bucket, principal, identity), order.name, _pieces(b64decode(order.content))
             )
         except S3Error as refused:
+            if refused.status >= 500:  # no slot, or no room on the disk: the plan itself is good
+                raise Throttled(refused.message) from refused
             return PlanSent(None, refused.message)
         return PlanSent(await self.plan(plan_id(order.bucket, principal.id, order.name)))
 
