@@ -73,7 +73,15 @@ BACKLOG: Final = "forebay_journal_pending_bytes"
 PERSISTED: Final = 'forebay_journal_writes_total{result="persisted"}'
 FULL: Final = "forebay_journal_full_seconds_total"
 
+UP: Final = 'up{job="f", instance="a"}'
+INFO: Final = 'forebay_info{job="f", instance="a", version="1"}'
+STARTED: Final = 'process_start_time_seconds{job="f", instance="a"}'
+
 CASES: Final = (
+    Case("ForebayDown", 20, {UP: "1x5 0x30", INFO: "1x5 _x30"}, {UP: "1x5 0x2 1x30", INFO: "1x5 _x2 1x30"}),
+    Case("ForebayDown", 20, {UP: "1x5 0x30", INFO: "1x5 _x30"}, {UP: "0x40"}),  # somebody else's target
+    Case("ForebayRestarting", 20, {STARTED: "1+9x40", INFO: "1x40"}, {STARTED: "1x8 9x8 17x30", INFO: "1x40"}),
+    Case("ForebayRestarting", 20, {STARTED: "1+9x40", INFO: "1x40"}, {STARTED: "1+9x40"}),
     gauge("ForebayNotReady", "forebay_ready", bad=0, good=1),
     gauge("ForebayOriginAway", "forebay_origin_reachable", bad=0, good=1),
     gauge("ForebayCredentialRefused", "forebay_origin_credential_refused", bad=1, good=0),

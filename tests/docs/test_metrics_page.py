@@ -175,6 +175,12 @@ def test_the_dashboard_is_one() -> None:
         assert all(target["datasource"]["uid"] == "${datasource}" for target in panel.get("targets", ()))
 
 
+def test_the_dashboard_shows_what_alerts_look_at() -> None:
+    shown = {name for panel in DASHBOARD["panels"] for name, _ in _QUERY.findall(json.dumps(panel.get("targets")))}
+    rows = [row.split(" | ")[1] for row in PAGE.partition("## Alerts")[2].splitlines() if row.startswith("| Forebay")]
+    assert {name for row in rows for name, _ in _QUERY.findall(row)} - shown <= {"forebay_info"}
+
+
 async def test_the_access_log_has_the_fields_that_are_listed() -> None:
     reading, writing = os.pipe()
     log = AccessLog(writing, lambda: 0.0)
