@@ -52,6 +52,11 @@ class CrashDisk(JournalFiles):
     def make_directory(self, path: str) -> None:
         self.directories[path], self.durable_names[path], self.pending_names[path] = {}, {}, []
 
+    @property
+    def descriptors(self) -> int:
+        """The number of files that are open."""
+        return len(self._fds)
+
     # JournalFiles
 
     def create(self, path: str) -> int:

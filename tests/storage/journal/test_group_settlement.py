@@ -15,7 +15,7 @@ from forebay.storage.journal.group_settlement import GroupSettlement
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout, new_id
 from forebay.storage.journal.log_writer import RecordId
-from forebay.storage.journal.settled_numbers import read_settled
+from forebay.storage.journal.settled_numbers import encode_rows, read_settled
 from harness.held_syncs import HeldSyncs
 from harness.inspection import run_loop_until
 
@@ -26,6 +26,8 @@ class _SyncedFiles(HeldSyncs):
     def __init__(self) -> None:
         super().__init__()
         self.syncs: list[str] = []
+        self.rows: list[int] = []
+        """Of the file, at each of these."""
         self.failing = 0
         self.failure: Exception = OSError(errno.EIO, "EIO")
 
@@ -38,6 +40,7 @@ class _SyncedFiles(HeldSyncs):
             self.failing -= 1
             raise self.failure
         self.syncs.append(Path(f"/proc/self/fd/{fd}").readlink().name)
+        self.rows.append(self.size(fd) // len(encode_rows(new_id(), [0])))
 
 
 class _Rig(NamedTuple):
@@ -82,6 +85,7 @@ async def test_the_first_record_of_each_is_durable_before_the_rest(tmp_path: Pat
         files.release()
         await asyncio.gather(blocking, *waiting)
         assert [name.removesuffix(".settled") for name in files.syncs] == [one, one, two, two, one]
+        assert files.rows == [1, 2, 1, 2, 3]
         assert read_settled(files, layout, one) == {0, 1, 2}
         assert read_settled(files, layout, two) == {1, 2}
 

@@ -37,3 +37,14 @@ def test_a_dropped_record_is_settled_and_not_carried_out() -> None:
     rows = decode_rows(log, encode_rows(log, [1, 2 | DROPPED]))
     assert [is_settled(number, rows) for number in range(4)] == [False, True, True, False]
     assert [number in rows for number in range(4)] == [False, True, False, False]
+
+
+def test_numbers_survive_every_power_cut_and_leave_nothing_open() -> None:
+    disk, layout, log = CrashDisk(), JournalLayout("/j"), new_id()
+    disk.make_directory(layout.logs)
+    for count in (1, 2):
+        append_settled(disk, layout, log, [count])
+        for after in disk.every_power_cut(most=10):
+            assert read_settled(after, layout, log) == set(range(1, count + 1))
+    assert read_settled(disk, layout, log) == {1, 2}
+    assert disk.descriptors == 0
