@@ -15,7 +15,8 @@ from typing import Any, Self
 from forebay.core.timers import Timers
 from forebay.server.composition import Parts
 from forebay.server.config_source import ConfigSource
-from forebay.server.worker import CHECK_INTERVAL, Worker
+from forebay.server.worker import Worker
+from forebay.server.worker_tasks import CHECK_INTERVAL
 from forebay.storage.journal.journal_files import JournalFiles
 from harness.clients import RawClient, boto_client
 from harness.reference_sigv4 import Secret

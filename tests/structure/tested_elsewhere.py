@@ -118,6 +118,7 @@ origin/reads/test_sent_reads.py                origin/adopted_read
 origin/test_origin_client.py             origin/http/session_transport origin/http/transport_response
 origin/test_origin_client.py             origin/origin_request origin/response_framing
 origin/test_origin_client_tls.py         origin/http/origin_tls
+server/http/test_tls_clients.py          server/worker_tasks
 origin/test_origin_client_against_origins.py    origin/dialects
 
 protocol/oss/test_oss_documents.py       protocol/oss/oss_errors protocol/oss/oss_request_documents

@@ -1,6 +1,6 @@
 """`forebay stats`: the stats of a running Forebay on one screen of 80 columns. Pure: a response in, lines out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from forebay_client.cli.admin_client import JsonObject
 from forebay_client.cli.command_context import ScreenLine
@@ -58,6 +58,17 @@ def stats_lines(stats: JsonObject, address: str, current: str = "") -> Iterator[
         yield ScreenLine("")
         yield ScreenLine(current, "cyan")
     yield ScreenLine("")
+    yield from _traffic(stats)
+    yield ScreenLine("")
+    yield from _tiers(stats["tiers"])
+    if stats["listings"]:
+        yield ScreenLine("")
+        yield from table(LISTINGS, [_listing(listing) for listing in stats["listings"]])
+    yield ScreenLine("")
+    yield from table(READS, [_reads(reads, escape_unprintable(reads["rule"])) for reads in _every(stats)])
+
+
+def _traffic(stats: JsonObject) -> Iterator[ScreenLine]:
     for origin in stats.get("origins") or [stats["origin"]]:
         yield from _origin(origin)
     yield ScreenLine(_requests(stats["requests"]))
@@ -72,33 +83,28 @@ def stats_lines(stats: JsonObject, address: str, current: str = "") -> Iterator[
     )
     if stats.get("journal") is not None:
         yield _journal(stats["journal"])
-    yield ScreenLine("")
-    yield from table(
-        TIERS,
-        [
-            (
-                tier["name"],
-                tier["state"],
-                format_share(tier["used"] / tier["capacity"] if tier["capacity"] else None),
-                format_size(tier["used"]),
-                format_size(tier["capacity"]),
-                format_count(tier["blocks"]),
-                format_count(tier["heads"]),
-            )
-            for tier in stats["tiers"]
-        ],
-    )
-    for tier in stats["tiers"]:
+
+
+def _tiers(tiers: Sequence[JsonObject]) -> Iterator[ScreenLine]:
+    yield from table(TIERS, [_tier(tier) for tier in tiers])
+    for tier in tiers:
         if tier.get("pinned"):
             yield ScreenLine(f"The {tier['name']} tier keeps {format_size(tier['pinned'])} for pins.")
         if tier["state"] != "serving":
             reason = escape_unprintable(tier["reason"] or "the log says why")
             yield ScreenLine(f"The {tier['name']} tier fails; reads go to the origin instead: {reason}.", _BAD)
-    if stats["listings"]:
-        yield ScreenLine("")
-        yield from table(LISTINGS, [_listing(listing) for listing in stats["listings"]])
-    yield ScreenLine("")
-    yield from table(READS, [_reads(reads, escape_unprintable(reads["rule"])) for reads in _every(stats)])
+
+
+def _tier(tier: JsonObject) -> tuple[str, ...]:
+    return (
+        tier["name"],
+        tier["state"],
+        format_share(tier["used"] / tier["capacity"] if tier["capacity"] else None),
+        format_size(tier["used"]),
+        format_size(tier["capacity"]),
+        format_count(tier["blocks"]),
+        format_count(tier["heads"]),
+    )
 
 
 def _journal(journal: JsonObject) -> ScreenLine:

@@ -131,6 +131,21 @@ class OriginClient:
         if not self.breaker.admit():
             outage = self.breaker.outage
             raise OriginUnreachable(f"{outage.cause} (the breaker is open)" if outage else "the breaker is open")
+        response, body = await self._send_in_turn(request)
+        try:
+            is_elsewhere = await self._judge(request, response, is_relocated=is_relocated)
+        except BaseException:
+            await response.__aexit__(None, None, None)
+            raise
+        if not is_elsewhere:
+            return response
+        await response.__aexit__(None, None, None)
+        if body is not None and body.is_begun and not isinstance(request.body, bytes):  # it is read once
+            raise S3Error("ServiceUnavailable", "The bucket's region was not known. Please try again.")
+        return await self._send(request, is_relocated=True)
+
+    async def _send_in_turn(self, request: OriginRequest) -> tuple[OriginResponse, OutgoingBody | None]:
+        """Waits for a turn, and sends the request. Returns the response, which has the turn now, and the body sent."""
         turns = self.reads if request.is_read else self.writes
         principal, paced = requester.get(), request.paced_by is not None
         adopted = request.sent.adopt() if request.sent is not None else None
@@ -161,24 +176,19 @@ class OriginClient:
             if body is not None:
                 await body.settled()
             raise
-        is_elsewhere = False
-        try:
-            if response.status < 300:
-                if principal == BACKGROUND:
-                    await self._body_turns.end_step()
-            else:
-                is_elsewhere = not is_relocated and await self._learn_region(request, response)
-                if not is_elsewhere and response.status in SUSPECT_STATUSES:
-                    await self._raise_if_credential_refused(request, response)
-        except BaseException:
-            await response.__aexit__(None, None, None)
-            raise
-        if not is_elsewhere:
-            return response
-        await response.__aexit__(None, None, None)
-        if body is not None and body.is_begun and not isinstance(request.body, bytes):  # it is read once
-            raise S3Error("ServiceUnavailable", "The bucket's region was not known. Please try again.")
-        return await self._send(request, is_relocated=True)
+        return response, body
+
+    async def _judge(self, request: OriginRequest, response: OriginResponse, *, is_relocated: bool) -> bool:
+        """Whether the request is to be sent again, to the bucket's region. Raises OriginCredentialFault."""
+        if response.status < 300:
+            if requester.get() == BACKGROUND:
+                await self._body_turns.end_step()
+            return False
+        if not is_relocated and await self._learn_region(request, response):
+            return True
+        if response.status in SUSPECT_STATUSES:
+            await self._raise_if_credential_refused(request, response)
+        return False
 
     async def _raise_if_credential_refused(self, request: OriginRequest, response: OriginResponse) -> None:
         credential = request.credential

@@ -12,14 +12,12 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from forebay.core.errors import JournalUnusable
-from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
-from forebay.jobs.recordings.recorder import Recorder
 from forebay.server.admin.admin_server import serve_admin
 from forebay.server.admin.worker.worker_control import WorkerControl
 from forebay.server.composition import WorkerGroup, compose
@@ -27,7 +25,7 @@ from forebay.server.config_source import ConfigSource
 from forebay.server.http.connection_services import ConnectionServices
 from forebay.server.http.listener import Listener
 from forebay.server.http.listening_sockets import BACKLOG, bind
-from forebay.server.http.tls import Certificate, CertificateRefused, CertificateRenewed, CertificateUnchanged, pem_files
+from forebay.server.http.tls import Certificate, pem_files
 from forebay.server.origin_watch import OriginWatch
 from forebay.server.parts.connection_parts import connection_services, socket_services
 from forebay.server.rpc.rpc_server import RpcServer
@@ -37,6 +35,7 @@ from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.log_file import LogFile, PipeLock, stream_descriptor
 from forebay.server.telemetry.metrics import Metrics
 from forebay.server.worker_gauges import WorkerGauges
+from forebay.server.worker_tasks import CHECK_INTERVAL, WorkerTasks, reload_certificate
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import Settings
 from forebay.storage.cache_origin import cache_origins
@@ -47,9 +46,6 @@ if TYPE_CHECKING:  # only with a journal
     from forebay.write.back.journal_watch import JournalWatch
 
 _log = logging.getLogger(__name__)
-
-CHECK_INTERVAL: Final = 5.0
-"""Seconds between two checks of what changes by itself: the origin, and the TLS certificate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +88,6 @@ class Worker:
         self._settings = settings
         self.source = source
         self._clock = clock
-        self._check_interval = check_interval
         self._timers = asyncio.get_running_loop() if timers is None else timers
         self._runners: list[web.ServerRunner | web.AppRunner] = []
         self._servers: list[asyncio.Server] = []
@@ -100,7 +95,7 @@ class Worker:
         self._socket_file: SocketFile | None = None
         self._log_file: LogFile | None = None
         self._access_log: AccessLog | None = None
-        self._background = TaskRegistry()
+        self._tasks = WorkerTasks(check_interval)
 
     async def start(self) -> None:
         """Starts; returns when requests are served. Raises StartError, SettingsError."""
@@ -125,29 +120,8 @@ class Worker:
             metrics = Metrics(origins=[origin.name for origin in self._settings.all_origins])
             # Behind the addresses: a start that they refuse does not end another Forebay's run.
             run = begin_run(server.state_dir, *cache_origins(self._settings)) if member is None else member.run
-            self.parts = compose(
-                self._settings,
-                metrics,
-                self._clock,
-                group=member.group if member else None,
-                timers=self._timers,
-                run=run,
-                journal_files=self._journal_files,
-            )
-            if member is not None:
-                await self._join(member)
-            if self.parts.writes.write_back is not None:
-                await self._start_watch(self.parts.writes.write_back.watch)
-            self.origin_watch = OriginWatch(self.parts.origins)
-            self.control = WorkerControl(self.parts, self._settings, self.source)
-            if log_to is not None:
-                self._access_log = AccessLog(log_to, time.time, member.pipe_lock if member else None)
-            services = connection_services(self._settings, self.parts, self._access_log, self._timers)
-            self.listener = Listener(services)
-            self._channel_services = socket_services(self._settings, self.parts, services, self._timers)
-            self.client_memory = self._channel_services.memory
-            self.listener.begin_draining = self.client_memory.begin_draining
-            metrics.add_gauges(WorkerGauges(self.parts, self.listener, self.client_memory, self.control).samples)
+            await self._make_parts(metrics, run)
+            services = self._make_services(metrics, log_to)
             if member is not None:  # not before it can serve: until then connections go to the other workers
                 plain = listen(member.listen, "server.listen")
                 secure = listen(member.tls_listen, "server.tls_listen")
@@ -157,26 +131,40 @@ class Worker:
             if admin is not None:
                 await self._serve_admin(admin)
             opened.pop_all()
-        self._start_background_tasks()
+        self._tasks.start(self.parts, self.control, self.origin_watch, self._certificate)
         if member is None:
-            self._background.spawn(remove_stale_record(run), "run record")
+            self._tasks.spawn(remove_stale_record(run), "run record")
 
-    def _start_background_tasks(self) -> None:
-        parts, spawn = self.parts, self._background.spawn
-        spawn(self._watch_origin(), "watch the origin")
-        spawn(self._adopt_jobs(), "adopt warm-up jobs")
-        spawn(asyncio.to_thread(parts.storage.spool.remove_abandoned), "remove abandoned spools")
-        if parts.jobs.plans.coordinates:
-            parts.context.tasks.spawn(parts.jobs.plans.coordinator.start(), "take up the plans")
-        if (kept := parts.jobs.kept_recordings) is not None:
-            spawn(kept.start(), "open the recordings")
-            spawn(self._tend_recordings(kept.recorder), "tend the recordings")
-        if parts.storage.ssd is not None:
-            spawn(parts.storage.ssd.attach_while_serving(), "attach the SSD tier")
-        if parts.writes.write_back is not None:
-            spawn(parts.writes.write_back.watch.run(), "watch the journal")
-        if self._certificate is not None:
-            spawn(self._watch_certificate(self._certificate), "certificate")
+    async def _make_parts(self, metrics: Metrics, run: NodeRun) -> None:
+        member = self._membership
+        self.parts = compose(
+            self._settings,
+            metrics,
+            self._clock,
+            group=member.group if member else None,
+            timers=self._timers,
+            run=run,
+            journal_files=self._journal_files,
+        )
+        if member is not None:
+            await self._join(member)
+        if self.parts.writes.write_back is not None:
+            await self._start_watch(self.parts.writes.write_back.watch)
+        self.origin_watch = OriginWatch(self.parts.origins)
+        self.control = WorkerControl(self.parts, self._settings, self.source)
+
+    def _make_services(self, metrics: Metrics, log_to: int | None) -> ConnectionServices:
+        """Makes the listener, and what its connections work with. `log_to`: a descriptor, None for no access log."""
+        if log_to is not None:
+            member = self._membership
+            self._access_log = AccessLog(log_to, time.time, member.pipe_lock if member else None)
+        services = connection_services(self._settings, self.parts, self._access_log, self._timers)
+        self.listener = Listener(services)
+        self._channel_services = socket_services(self._settings, self.parts, services, self._timers)
+        self.client_memory = self._channel_services.memory
+        self.listener.begin_draining = self.client_memory.begin_draining
+        metrics.add_gauges(WorkerGauges(self.parts, self.listener, self.client_memory, self.control).samples)
+        return services
 
     async def _start_watch(self, watch: "JournalWatch") -> None:
         """Raises JournalUnusable."""
@@ -250,28 +238,12 @@ class Worker:
             except OSError as error:
                 _log.error("the access log can't be opened anew, it goes on in the old file: %s", error)
         if self._certificate is not None:
-            await self._reload_certificate(self._certificate, force=True)
+            await reload_certificate(self._certificate, self.parts.context.metrics, force=True)
 
     async def reload(self) -> None:
         """Reopens files and reads the configuration again, as SIGHUP asks. A refused configuration changes nothing."""
         await self.reopen_files()
         await self.control.reload_and_log()
-
-    async def _reload_certificate(self, certificate: Certificate, *, force: bool = False) -> None:
-        match await asyncio.to_thread(lambda: certificate.reload(force=force)):
-            case CertificateRenewed():
-                self.parts.context.metrics.count("forebay_certificate_renewals_total")
-                _log.info("new TLS connections are shown the certificate that was read now")
-            case CertificateRefused(reason):
-                self.parts.context.metrics.count("forebay_certificate_refusals_total")
-                _log.error("the new TLS certificate is refused, the old one stays: %s", reason)
-            case CertificateUnchanged():
-                pass
-
-    async def _watch_certificate(self, certificate: Certificate) -> None:
-        while True:
-            await asyncio.sleep(self._check_interval)
-            await self._reload_certificate(certificate)
 
     async def announce_shutdown(self) -> None:
         """Makes readiness fail while requests are still served. From now on new writes go through, so that fewer are
@@ -299,7 +271,7 @@ class Worker:
             await self._membership.port.close()  # not before: while clients are answered, others' writes count
         for runner in self._runners:
             await runner.cleanup()
-        await self._background.close()
+        await self._tasks.close()
         self.parts.jobs.plans.coordinator.close()
         if self.parts.jobs.kept_recordings is not None:
             await self.parts.jobs.kept_recordings.close()
@@ -330,20 +302,3 @@ class Worker:
         """Returns what is wrong with the origin, as sentences, once it has been checked."""
         await self.origin_watch.first_check.wait()
         return (await self.control.readiness()).reasons
-
-    async def _watch_origin(self) -> None:
-        while True:
-            await self.origin_watch.check(self.control.settings)
-            self.parts.writes.uploads.expire()
-            await asyncio.sleep(self._check_interval)
-
-    async def _tend_recordings(self, recorder: Recorder) -> None:
-        while True:
-            await asyncio.sleep(self._check_interval)
-            recorder.tend()
-
-    async def _adopt_jobs(self) -> None:
-        """Goes on with the jobs of the run before; from then on, with those of a worker that has ended."""
-        while True:
-            await self.parts.jobs.warm_ups.adopt()
-            await asyncio.sleep(self._check_interval)
