@@ -29,7 +29,7 @@ class AdminError(Exception):
 
 
 class AdminUnreachable(AdminError):
-    """There was no answer, or it was not one of Forebay."""
+    """The admin port did not answer, or another server did."""
 
 
 class AdminRefused(AdminError):
@@ -46,7 +46,7 @@ def api_path(*names: str) -> str:
 
 
 class _ForebayObject(dict[str, Any]):
-    """A JSON object of a response. A field that is missing, although Forebay always sends it, raises `foreign`."""
+    """A JSON object of a response. Access to a missing field raises `foreign`: Forebay always sends all fields."""
 
     def __init__(self, fields: list[tuple[str, Any]], foreign: AdminUnreachable) -> None:
         super().__init__(fields)

@@ -1,4 +1,4 @@
-"""`forebay advise`: what other tiers and the other eviction would give each data set, and what to set."""
+"""`forebay advise`: the estimated hits of each data set with other tiers and evictions, and the settings to choose."""
 
 import argparse
 from collections.abc import Iterator

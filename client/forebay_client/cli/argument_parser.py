@@ -14,7 +14,7 @@ from forebay_client.cli.command_table import COMMANDS
 
 
 def make_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The parser of the whole command line, or, where `only` is a command's name, of that command's."""
+    """The parser of the whole command line; of one command if `only` names it."""
     parser = argparse.ArgumentParser(
         prog="forebay",
         description="A caching proxy for object storage that runs beside the compute.",
@@ -117,6 +117,6 @@ _OWN_COMMANDS: Final[dict[str, tuple[str, Callable[[argparse.ArgumentParser], No
     ),
     "run": ("Run a training script unchanged, and send the order of its DataLoaders as plans.", _add_run),
 }
-"""The commands that call no admin port: help, and what adds the arguments."""
+"""The commands that call no admin port: their help, and the function that adds their arguments."""
 PROXY_COMMANDS: Final = frozenset(_OWN_COMMANDS) - {"run"}
 """The commands that run the proxy itself, instead of calling a running one."""

@@ -83,7 +83,7 @@ class UsageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
-    """What a command may use of its process."""
+    """The streams, environment and clocks of a command."""
 
     screen: Screen
     stdin: TextIO

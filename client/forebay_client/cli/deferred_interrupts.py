@@ -1,4 +1,4 @@
-"""Deferred Ctrl-C: while a response is awaited that is needed to undo the request."""
+"""Defers Ctrl-C until a response has arrived that is needed to undo its request."""
 
 import signal
 import threading

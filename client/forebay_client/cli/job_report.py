@@ -1,4 +1,4 @@
-"""What became of a job: the sentences at its end, the exit code, and the file that lists its failures.
+"""The report of a job: the sentences at its end, the exit code, and the file that lists its failures.
 
 0  every wanted object is in the cache, or the job runs by itself
 1  the job failed as a whole: nothing was found, the listing broke off, Forebay could not be reached
@@ -66,7 +66,7 @@ def write_report(admin: AdminClient, job: JsonObject, name: str) -> None:
 
 
 def report_job(screen: Screen, job: JsonObject) -> None:
-    """Writes what became of a job, in sentences."""
+    """Writes the result of a job, in sentences."""
     if job["state"] == "cancelled":
         done = "warmed" if job["action"] == "warm" else "done"
         screen.write_error(f"Cancelled job {job['id']}; until then {_amount(job)} had been {done}.")

@@ -52,7 +52,7 @@ class NoDisplay:
         """Shows nothing."""
 
     def warn(self, sentence: str) -> None:
-        """Shows nothing: the job has the fact."""
+        """Shows nothing: the JSON of the job has it."""
 
 
 class LineDisplay(NoDisplay):
@@ -62,7 +62,7 @@ class LineDisplay(NoDisplay):
         self._screen, self._last = screen, float("-inf")
 
     def show(self, job: JsonObject, now: float) -> None:
-        """Writes a line if the last was ten seconds ago. None of an ended job, which is reported."""
+        """Writes a line if the last one was ten seconds ago, and none for an ended job, which is reported."""
         if job["state"] not in {"queued", "running"}:
             return
         if now - self._last >= LINE_INTERVAL:
@@ -112,7 +112,7 @@ class BarDisplay(NoDisplay):
 
 
 def amounts(job: JsonObject) -> tuple[str, ...]:
-    """What is done, e.g. "12 of 40 objects", "120 MiB of 400 MiB", "2 failed"."""
+    """The amount that is done, e.g. "12 of 40 objects", "120 MiB of 400 MiB", "2 failed"."""
     done, listed = job["done"] + job["failed"], job["listed"]
     if job["listing_ended"]:
         found = (
@@ -146,7 +146,7 @@ def forecast(job: JsonObject) -> tuple[str, ...]:
 
 
 def ratio_done(job: JsonObject) -> float | None:
-    """0 to 1, by objects, failed ones included. None while the listing goes on."""
+    """The share of objects that have ended, 0 to 1, failed ones included. None while the listing goes on."""
     if not job["listing_ended"]:
         return None
     return float((job["done"] + job["failed"]) / job["listed"]) if job["listed"] else 1.0

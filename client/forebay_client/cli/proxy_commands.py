@@ -1,5 +1,4 @@
-"""`forebay serve`, `check-config`, `doctor` and `demo`: run in the proxy's code, whose libraries the base install
-lacks.
+"""`forebay serve`, `check-config`, `doctor` and `demo`: commands of the proxy, whose libraries the base install lacks.
 
 The proxy is imported only here and only then, so that every other command starts fast and runs without it.
 """
@@ -15,7 +14,7 @@ _LIBRARY = "aiohttp"  # of the [proxy] extra: absent, the proxy's code is there 
 
 
 def run_proxy_command(command: str, args: argparse.Namespace, screen: Screen) -> int:
-    """Runs the command in the proxy's code; its exit code."""
+    """Runs a command of the proxy. Returns its exit code."""
     if find_spec(_LIBRARY) is None:
         return _not_installed(command, _LIBRARY, screen)
     try:

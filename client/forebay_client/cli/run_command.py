@@ -22,7 +22,7 @@ def run_program(
     name: str | None,
     execute: Execute = os.execvpe,
 ) -> int:
-    """Replaces this process by `program`; the exit code, where it can't be started.
+    """Replaces this process by `program`. Returns the exit code if it can't be started.
 
     `endpoint`: becomes AWS_ENDPOINT_URL. `name`: of the job, in the names of its plans."""
     screen = context.screen

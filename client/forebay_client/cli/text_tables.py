@@ -38,7 +38,7 @@ class Column(NamedTuple):
 
 
 def row(columns: Sequence[Column], cells: Iterable[str]) -> str:
-    """One row. No blanks at its end, so that nothing wraps that can't be seen."""
+    """One row, without trailing blanks: those could wrap unseen."""
     return GAP.join(column.fit(cell) for column, cell in zip(columns, cells, strict=True)).rstrip()
 
 
@@ -92,7 +92,7 @@ class ListingTotal:
         self.objects = self.size = self.cached = self.memory = self.ssd = 0
 
     def counted(self, objects: Iterable[JsonObject]) -> Iterator[JsonObject]:
-        """The same objects, each added to the sums when it is read."""
+        """Yields the objects, and adds each to the sums."""
         for cached in objects:
             self.objects += 1
             self.size += cached["size"]
@@ -173,7 +173,7 @@ JOB_VERBS: Final = {
     "delete": "takes members out of the pack of",
     "unpack": "unpacks",
 }
-"""What a job does with its objects, by its action."""
+"""The verb for a job, by its action."""
 
 
 def job_target(job: JsonObject) -> str:
@@ -189,7 +189,7 @@ def job_target(job: JsonObject) -> str:
 
 
 def _job_action(job: JsonObject) -> str:
-    """What a job does that does not warm."""
+    """The verb for a job that does not warm, else nothing."""
     if job["action"] == "warm":
         return "check of " if job["check"] else ""
     return f"{JOB_VERBS[job['action']]} "

@@ -6,17 +6,17 @@ from forebay_client.cli.admin_client import JsonObject
 
 
 class Rates(NamedTuple):
-    """Events and bytes per second, between two responses of /v1/stats."""
+    """Events and bytes per second between two responses of /v1/stats."""
 
     requests: float
     errors: float
-    """Answers of 500 and above."""
+    """Responses with a status of 500 or above."""
     sent: float
     """Bytes to clients."""
     fetched: float
     """Bytes from the origin."""
     hit_ratio: float | None
-    """Of the bytes read in between; None when none were."""
+    """The share of the bytes read in between that were hits; None: no bytes were read."""
 
 
 def rates_between(before: JsonObject, after: JsonObject, seconds: float) -> Rates | None:

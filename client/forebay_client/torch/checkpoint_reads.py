@@ -1,4 +1,4 @@
-"""The items of a load plan, read in large pieces at once.
+"""Reads the items of a load plan, in large pieces in parallel.
 
     items ── small, or no plain tensor ──> whole, in one batch                      torch.load
         └── large ──> their heads, in one batch ──> where the elements lie          (saved_tensor)
@@ -32,7 +32,7 @@ PIECE: Final = 16 << 20
 
 
 class _Item(NamedTuple):
-    """A wanted item, and where it was saved."""
+    """A requested item, and the bytes of the object that it was saved in."""
 
     request: Any
     key: str
@@ -44,7 +44,7 @@ class _Item(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Bytes of an object, and the memory that they belong into."""
+    """Bytes of an object, and the memory that they are read into."""
 
     key: str
     start: int
@@ -54,7 +54,7 @@ class _Piece(NamedTuple):
 def read_items(
     client: "Client", path: str, requests: Sequence[Any], stored: Any, planner: Any, width: int
 ) -> list[Any]:
-    """Reads and commits the items; returns those that were transformed when they were written. Raises ClientError."""
+    """Reads and commits the items. Returns those that were transformed when they were written. Raises ClientError."""
     bucket, prefix = parse_sample_uri(path)
     small: list[_Item] = []
     large: list[_Item] = []
@@ -75,7 +75,7 @@ def read_items(
 
 
 def _batch(client: "Client", bucket: str, wanted: list[tuple[_Item, int]]) -> Any:
-    """Each item with its first bytes."""
+    """Yields each item with its first bytes."""
     keys = [item.part(length) for item, length in wanted]
     for found in client.get_many(bucket, keys, ordered=False):
         item, length = wanted[found.index]
@@ -85,7 +85,7 @@ def _batch(client: "Client", bucket: str, wanted: list[tuple[_Item, int]]) -> An
 
 
 def _read_large(client: "Client", bucket: str, items: list[_Item], planner: Any, width: int) -> list[_Item]:
-    """Reads plain tensors into the state's own. Returns the items that are something else."""
+    """Reads plain tensors into those of the state. Returns the other items."""
     others: list[_Item] = []
     pieces: list[_Piece] = []
     finished: list[tuple[_Item, torch.Tensor, torch.Tensor]] = []
@@ -116,7 +116,7 @@ def _read_large(client: "Client", bucket: str, items: list[_Item], planner: Any,
 
 
 def _destination(target: torch.Tensor, saved: SavedTensor, request: Any) -> torch.Tensor:
-    """`target`, if its memory is to hold exactly what was saved; else a tensor that does."""
+    """`target`, if it has the layout of the saved tensor; else a new tensor that has it."""
     dtype = getattr(torch, saved.dtype)
     is_same = (
         target.dtype == dtype

@@ -3,10 +3,10 @@
     dcp.save(state, storage_writer=ForebayStorageWriter("s3://ckpts/run-7/step-100"))
     dcp.load(state, storage_reader=ForebayStorageReader("s3://ckpts/run-7/step-100"))
 
-What is written is what PyTorch's FileSystemWriter writes, and what s3torchconnector's and osstorchconnector's readers
-read, and the reverse. An object appears whole when it is closed, and `.metadata` behind all others, which makes the
-checkpoint. A load reads only what its plan wants, in large pieces at once, and straight into the tensors of the state
-where these lie in memory as they were saved.
+The files are those of PyTorch's FileSystemWriter: s3torchconnector and osstorchconnector read them, and theirs are read
+here. An object appears whole when it is closed; `.metadata` appears last, and completes the checkpoint. A load reads
+only the items of its plan, in large pieces in parallel. Bytes go straight into tensors of the state that have the
+layout of the saved ones.
 """
 
 import io
@@ -35,7 +35,7 @@ class ForebayFileSystem(FileSystemBase):
 
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[io.IOBase]:
-        """An object that is read ("rb") or written ("wb"). One that is left by an exception is not there."""
+        """Opens an object for reading ("rb") or writing ("wb"). An exception discards what was written."""
         bucket, key = parse_sample_uri(str(path))
         if mode == "wb":
             with self.client.create(bucket, key) as written:
@@ -51,21 +51,21 @@ class ForebayFileSystem(FileSystemBase):
         return f"{str(path).rstrip('/')}/{suffix}"
 
     def init_path(self, path: str | os.PathLike[str]) -> str:
-        """The path, checked."""
+        """Checks a path, and returns it as text."""
         parse_sample_uri(str(path))
         return str(path)
 
     def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
-        """Writes the object anew and removes the old one: the metadata, which is small, in one request."""
+        """Writes the object under the new name, and deletes the old one. Only `.metadata` is renamed: it is small."""
         bucket, key = parse_sample_uri(str(path))
         self.client.put(*parse_sample_uri(str(new_path)), self.client.get(bucket, key))
         self.client.delete(bucket, key)
 
     def mkdir(self, path: str | os.PathLike[str]) -> None:
-        """Nothing: a bucket has no folders."""
+        """Does nothing: a bucket has no folders."""
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
-        """Whether there is such an object."""
+        """Whether the object exists."""
         try:
             self.client.head(*parse_sample_uri(str(path)))
         except ObjectNotFound:
@@ -89,8 +89,8 @@ class ForebayFileSystem(FileSystemBase):
 class ForebayStorageWriter(FileSystemWriter):
     """Writes a checkpoint below `path`, a URI.
 
-    `flush`: whether `finish` returns only when all of it is at the origin, where Forebay acknowledges writes from its
-    journal. `options`: of torch's FileSystemWriter, as `thread_count`.
+    `flush`: whether `finish` waits until the checkpoint is at the origin, if Forebay acknowledges writes from its
+    journal. `options`: those of torch's FileSystemWriter, for example `thread_count`.
     """
 
     def __init__(self, path: str, *, client: "Client | None" = None, flush: bool = False, **options: Any) -> None:
@@ -100,7 +100,7 @@ class ForebayStorageWriter(FileSystemWriter):
         self._flush = flush
 
     def finish(self, metadata: Any, results: Any) -> None:
-        """Writes the metadata, which makes the checkpoint."""
+        """Writes the metadata, which completes the checkpoint."""
         super().finish(metadata, results)
         if self._flush:
             bucket, prefix = parse_sample_uri(str(self.path))
@@ -113,7 +113,7 @@ class ForebayStorageWriter(FileSystemWriter):
 
 
 class ForebayStorageReader(FileSystemReader):
-    """Reads a checkpoint below `path`, a URI. `width`: requests at once."""
+    """Reads a checkpoint below `path`, a URI. `width`: requests in parallel at most."""
 
     def __init__(self, path: str, *, client: "Client | None" = None, width: int = 8) -> None:
         super().__init__(path)
@@ -122,7 +122,7 @@ class ForebayStorageReader(FileSystemReader):
         self._width = width
 
     def read_data(self, plan: Any, planner: Any) -> Future:
-        """Reads what `plan` wants."""
+        """Reads the items of `plan`."""
         rest = read_items(self.fs.client, str(self.path), plan.items, self.storage_data, planner, self._width)
         if rest:  # what an extension of the writer has transformed
             plan.items[:] = rest

@@ -3,10 +3,10 @@
     from forebay_client.torch import S3MapDataset          # instead of: from s3torchconnector import S3MapDataset
     dataset = S3MapDataset.from_prefix("s3://datasets/train/", region="us-east-1", endpoint=..., transform=decode)
 
-What differs: a batch is one round trip; an iterable data set lists when it is made, once for all workers; the bytes of
-a sample are there when its transform is called, so that `reader_constructor`, a way to fetch them, is ignored. An
-object that is not there is an ObjectNotFound; osstorchconnector calls the transform with None.
-Of `s3client_config` the profile, `unsigned` and `max_attempts` are obeyed; buckets are addressed by path.
+The differences: a batch is one round trip. An iterable data set lists when it is made, once for all workers. The bytes
+of a sample are in memory when its transform is called, so `reader_constructor` is ignored. A missing object raises
+ObjectNotFound, where osstorchconnector calls the transform with None. Of `s3client_config` only the profile, `unsigned`
+and `max_attempts` are used. Buckets are addressed by path.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class _S3Dataset:
-    """What both of s3torchconnector's data sets are asked for."""
+    """The attributes of both data sets of s3torchconnector."""
 
     region: str | None = None
-    """As it was given."""
+    """The argument."""
     endpoint: str | None = None
 
     def _at(self, region: str | None, endpoint: str | None) -> Self:
@@ -42,7 +42,7 @@ class _S3Dataset:
 
 
 class S3MapDataset(_S3Dataset, ForebayMapDataset):
-    """As s3torchconnector.S3MapDataset."""
+    """Replaces s3torchconnector.S3MapDataset."""
 
     @classmethod
     def from_prefix(  # type: ignore[override] # the arguments are s3torchconnector's
@@ -78,7 +78,7 @@ class S3MapDataset(_S3Dataset, ForebayMapDataset):
 
 
 class S3IterableDataset(_S3Dataset, ForebayIterableDataset):
-    """As s3torchconnector.S3IterableDataset."""
+    """Replaces s3torchconnector.S3IterableDataset."""
 
     @classmethod
     def from_prefix(  # type: ignore[override] # as above
@@ -170,11 +170,11 @@ class _OssDataset:
 
 
 class OssMapDataset(_OssDataset, ForebayMapDataset):  # type: ignore[misc] # the arguments are osstorchconnector's
-    """As osstorchconnector.OssMapDataset, without `from_tar`."""
+    """Replaces osstorchconnector.OssMapDataset, without `from_tar`."""
 
 
 class OssIterableDataset(_OssDataset, ForebayIterableDataset):  # type: ignore[misc] # as above
-    """As osstorchconnector.OssIterableDataset, without `from_tar`: ShardDataset reads archives."""
+    """Replaces osstorchconnector.OssIterableDataset, without `from_tar`: ShardDataset reads archives."""
 
     def __init__(self, samples: SampleList, **options: Any) -> None:
         super().__init__(samples, **options)
@@ -182,12 +182,12 @@ class OssIterableDataset(_OssDataset, ForebayIterableDataset):  # type: ignore[m
 
 
 def _oss_uri(uri: str) -> str:
-    """`oss://bucket/key` also of `/bucket/key`, as the connector's objects call themselves."""
+    """`oss://bucket/key`, also of `/bucket/key`, the form in which the connector names objects."""
     return f"oss:/{uri}" if uri.startswith("/") else uri
 
 
 class _OssTransform:
-    """Calls a transform with a sample whose key is as osstorchconnector has it: /BUCKET/KEY."""
+    """Calls a transform with a sample whose key has osstorchconnector's form, /BUCKET/KEY."""
 
     def __init__(self, transform: Transform) -> None:
         self._transform = transform

@@ -1,6 +1,6 @@
-"""Clients of data sets: of those that are made without one, of the connectors' arguments, and for plans.
+"""The clients of data sets: the default one, one by the arguments of the connectors, and one for plans.
 
-Plans are sent with the client of the data set, or one to where it reads:
+Plans are sent with the client of the data set, or with one for its endpoint:
 
 the library's data sets     their `client`
 s3torchconnector            its endpoint and region; the credentials are those of the environment
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def client_for(dataset: Any) -> "Client":
-    """A client for the plans of `dataset`. Raises ClientConfigurationError where the environment has none."""
-    from forebay_client.client import Client  # noqa: PLC0415 # what sends nothing needs none
+    """A client for the plans of `dataset`. Raises ClientConfigurationError if the environment configures none."""
+    from forebay_client.client import Client  # noqa: PLC0415 # only where a plan is sent
 
     while True:
         own = getattr(dataset, "client", None)
@@ -46,7 +46,7 @@ def client_for(dataset: Any) -> "Client":
 
 
 PATIENCE: dict[str, Any] = {"timeout": 10.0, "retries": 1}
-"""Of a client that sends nothing but plans: the training waits for it."""
+"""The settings of a client that only sends plans, for which the training waits."""
 
 
 def default_client() -> "Client":

@@ -1,7 +1,6 @@
-"""Which objects the samples of a data set are: how an index becomes a key of a bucket, for plans.
+"""The objects that the samples of a data set are: the bucket and key of each index, for plans.
 
-The attributes of a data set are looked at in this order. Where it has none of them, its keys are
-unknown and no plan is sent.
+The attributes of a data set are tried in this order. If it has none of them, its keys are unknown, and no plan is sent.
 
     keys, bucket                     the documented way: `keys` are the keys by index, or URIs, then without `bucket`;
                                      `buckets` instead of it: that of each
@@ -25,9 +24,9 @@ class DatasetKeys(NamedTuple):
 
     keys: Sequence[str]
     buckets: Sequence[str]
-    """Of each key; or a single one, of all."""
+    """The bucket of each key; or a single bucket, that of all."""
     subset: Sequence[int] | None = None
-    """Which key an index stands for, if not the one of its number."""
+    """The number of the key that each index stands for; None: its own number."""
 
     def by_bucket(self, order: Iterable[int]) -> dict[str, "array[int]"]:
         """The numbers of the keys that `order` stands for, by bucket, each in that order. Raises IndexError."""
@@ -47,7 +46,7 @@ class DatasetKeys(NamedTuple):
 
 
 def dataset_keys(dataset: Any) -> DatasetKeys | None:
-    """The objects of `dataset`; None: it does not say which."""
+    """The objects of `dataset`; None: its attributes do not name them."""
     for read in (_named_keys, _connector_keys, _labelled_samples, _subset, _concatenated):
         found = read(dataset)
         if found is not None:

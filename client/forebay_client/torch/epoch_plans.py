@@ -1,4 +1,4 @@
-"""The plans of a sampler's epochs: sent before the first read of each, never in the way of the training.
+"""The plans of a sampler's epochs. Each is sent before the first read of its epoch, and never stops the training.
 
 Each epoch is a plan `<series>/epoch-<number>` in each bucket that it reads; those of a series follow each other at the
 server. An epoch of more than four million entries is several plans of its series. Orders are sent as numbers in the
@@ -26,10 +26,10 @@ from typing import Any, Final, Protocol
 from forebay_client.torch.dataset_keys import DatasetKeys, dataset_keys
 
 MAX_ENTRIES: Final = 4_000_000
-"""Of one plan; the server refuses more."""
+"""Entries of one plan. The server refuses more."""
 LOGGER: Final = logging.getLogger("forebay_client")
 _SAMPLERS: Final[Counter[str]] = Counter()
-"""Of each data set, how many series were begun in this process."""
+"""The number of series that this process has begun for each data set."""
 
 
 class _PlanHandle(Protocol):
@@ -65,8 +65,9 @@ class PlanCounts:
 
 
 class EpochPlans:
-    """The plans of one sampler over `dataset`. `connect` is called when the first plan is sent. `quiet`: what is
-    unknown is not logged, because nobody wanted a plan of this data set in particular. `largest`: entries of a plan."""
+    """The plans of one sampler over `dataset`. `connect` is called when the first plan is sent. `quiet`: unknown
+    objects and orders are not logged, as nobody asked for a plan of this data set. `largest`: the most entries of a
+    plan."""
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class EpochPlans:
         self._is_logged = False
 
     def send(self, epoch: int, order: Iterable[int]) -> bool:
-        """Sends the order of an epoch, as indices of the data set; whether it was sent."""
+        """Sends the order of an epoch, as indices of the data set. Returns whether it was sent."""
         try:
             keys = self._keys = self._keys or dataset_keys(self._dataset)
             if keys is None:
@@ -116,17 +117,17 @@ class EpochPlans:
             self._log("An epoch has no plan: %s.", reason)
 
     def cancel(self, epoch: int) -> None:
-        """Cancels the plans of an epoch that is not read, or not to its end."""
+        """Cancels the plans of an epoch that is not read to its end."""
         for handle in self._sent.pop(epoch, ()):
             with suppress(Exception):  # It ends by itself when nobody reads.
                 handle.cancel()
 
     def forget(self, epoch: int) -> None:
-        """An epoch was read to its end: so was its plan."""
+        """Forgets the plans of an epoch that was read to its end."""
         self._sent.pop(epoch, None)
 
     def _parts(self, epoch: int, numbers: "array[int]") -> Iterator[tuple[str, "array[int]"]]:
-        """Name and entries of each plan of an epoch."""
+        """Yields the name and the entries of each plan of an epoch."""
         name = f"{self._series}/epoch-{epoch}"
         is_whole = len(numbers) <= self._largest
         for part, start in enumerate(range(0, len(numbers), self._largest)):
@@ -139,7 +140,7 @@ class EpochPlans:
 
 
 def default_series(keys: DatasetKeys) -> str:
-    """The series of the next sampler of this process over a data set."""
+    """The name of the series of this process's next sampler over a data set."""
     count = len(keys.keys)
     edges = [keys.keys[0], keys.keys[count // 2], keys.keys[-1]] if count else []
     data_set = _digest(str(count), keys.buckets[0] if keys.buckets else "", *edges)

@@ -1,4 +1,4 @@
-"""Objects as an iterable data set: read in their order, or in a shuffled one, a batch ahead of what is wanted.
+"""Objects as an iterable data set: read in order or shuffled, a batch at a time.
 
 Ranks and the workers of a loader share the objects: worker w of W of rank r of R reads every (R*W)th, from r + R*w on.
 The state of an epoch can be saved in its middle and resumed, by torchdata's StatefulDataLoader in each worker.
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class ForebayIterableDataset(ObjectDataset, torch.utils.data.IterableDataset):
-    """The objects of `samples`, which are listed here and now, once for all workers.
+    """The objects of `samples`, listed once for all workers when the data set is made.
 
-    `samples`, `client`, `transform`, `pack`: as of ObjectDataset. `batch`: how many are read in one round trip.
-    `sharding`: whether ranks and workers share the objects; without it each reads them all. `shuffle`: in an order of
-    `seed` and the epoch. As with DistributedSampler, set_epoch is called before each epoch, unless the workers are
-    persistent, which count themselves. `plan`: whether each epoch's order is sent as a plan before it is read.
+    `samples`, `client`, `transform`, `pack`: see ObjectDataset. `batch`: objects that are read in one round trip.
+    `sharding`: whether ranks and workers share the objects; otherwise each reads all of them. `shuffle`: whether they
+    are read in an order made from `seed` and the epoch. As with DistributedSampler, call set_epoch before each epoch;
+    persistent workers count epochs themselves. `plan`: whether each epoch's order is sent as a plan before it is read.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ForebayIterableDataset(ObjectDataset, torch.utils.data.IterableDataset):
         self._resumed = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """The number of the epoch that is begun next, here and in every worker that is started from here on."""
+        """Sets the number of the next epoch, here and in every worker that is started from now on."""
         self._epoch = self._begun = epoch
 
     def __iter__(self) -> Iterator[Any]:
@@ -70,7 +70,7 @@ class ForebayIterableDataset(ObjectDataset, torch.utils.data.IterableDataset):
         return self._rest(order[number::workers])
 
     def _rest(self, order: Sequence[int]) -> Iterator[Any]:
-        """The samples of `order` behind those that were yielded before."""
+        """Yields the samples of `order` that were not yielded before."""
         for start in range(self._yielded, len(order), self._batch):
             for sample in self._read(order[start : start + self._batch]):
                 self._yielded += 1
@@ -80,11 +80,11 @@ class ForebayIterableDataset(ObjectDataset, torch.utils.data.IterableDataset):
         return epoch_order(self._count, self._seed, epoch) if self._shuffle else range(self._count)
 
     def state_dict(self) -> dict[str, Any]:
-        """Which epoch, and how many samples of it this worker has yielded."""
+        """The epoch, and the number of its samples that this worker has yielded."""
         return {"epoch": self._begun, "yielded": self._yielded}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next epoch that is iterated over is the rest of the one that was saved."""
+        """Makes the next iteration the rest of the epoch that was saved."""
         self._epoch, self._resumed = state["epoch"], state["yielded"]
 
 

@@ -2,9 +2,9 @@
 
     Trainer(plugins=[ForebayCheckpointIO()], default_root_dir="forebay://ckpts/run-7")
 
-Lightning itself looks at the folder by fsspec, which knows this library by `forebay://`.
-It has the methods of lightning.pytorch.plugins.io.CheckpointIO, and is one for isinstance wherever Lightning, of either
-name, is imported before it is made. Lightning itself is not needed.
+Lightning lists the folder by fsspec, which knows this library as `forebay://`. ForebayCheckpointIO has the methods of
+lightning.pytorch.plugins.io.CheckpointIO. It is an instance of that class if Lightning, under either of its names, was
+imported before; Lightning itself is not needed.
 """
 
 import sys
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from forebay_client.client import Client
 
 _HOMES: Final = ("lightning.fabric.plugins.io.checkpoint_io", "lightning_fabric.plugins.io.checkpoint_io")
-"""Where the abstract class is, of the two packages that have it."""
+"""The modules with the abstract class, in the two packages that have it."""
 
 
 class ForebayCheckpointIO:
-    """Saves, loads and removes checkpoints whose paths are URIs. `flush`: a save returns when it is at the origin."""
+    """Saves, loads and removes checkpoints whose paths are URIs. `flush`: a save waits until it is at the origin."""
 
     def __init__(self, *, client: "Client | None" = None, flush: bool = False) -> None:
         self._client, self._flush = client, flush
@@ -32,24 +32,24 @@ class ForebayCheckpointIO:
 
     @property
     def client(self) -> "Client":
-        """What is used."""
+        """The client that reads and writes checkpoints."""
         if self._client is None:
             self._client = default_client()
         return self._client
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str, storage_options: Any = None) -> None:
-        """Writes a checkpoint. `storage_options`: there are none."""
+        """Writes a checkpoint. `storage_options` must be None."""
         if storage_options is not None:
             raise TypeError("ForebayCheckpointIO has no storage_options")
         save(checkpoint, str(path), client=self.client, flush=self._flush)
 
     def load_checkpoint(self, path: str, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
-        """Reads a checkpoint. `weights_only` None: whatever was pickled, as Lightning's own does."""
+        """Reads a checkpoint. `weights_only` None: any pickled object, as Lightning's own class."""
         loaded: dict[str, Any] = load(str(path), map_location, client=self.client, weights_only=bool(weights_only))
         return loaded
 
     def remove_checkpoint(self, path: str) -> None:
-        """Deletes a checkpoint: the object, and every object below it (of a distributed one)."""
+        """Deletes a checkpoint: its object, and for a distributed one every object below it."""
         bucket, key = parse_sample_uri(str(path))
         self.client.delete(bucket, key)
         for found in list(self.client.list(bucket, f"{key.rstrip('/')}/")):

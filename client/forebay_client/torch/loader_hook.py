@@ -1,7 +1,7 @@
-"""What `forebay run` does to DataLoader: its sampler is observed, and the order of each epoch sent as a plan.
+"""The hook of `forebay run` in DataLoader: it sends the order of each epoch as a plan.
 
-The property of DataLoader by which an iterator finds its sampler returns a PlannedSampler around it. What that yields,
-and what is drawn from which generator at which moment, is unchanged (forebay_client.torch.sampler_preview).
+The property of DataLoader by which an iterator finds its sampler returns a PlannedSampler around the sampler. Indices,
+draws and the time of each draw are unchanged (forebay_client.torch.sampler_preview).
 
 A loader is left alone if its sampler is not of PyTorch's own types, as a PlannedSampler is not, or if it keeps a state
 (torchdata's StatefulDataLoader, whose states must be readable without the hook). If its data set does not say which
@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 LOGGER: Final = logging.getLogger("forebay_client")
 _OBSERVED: "Final[WeakKeyDictionary[Any, tuple[Any, Any]]]" = WeakKeyDictionary()
-"""Of each loader: its sampler, and the PlannedSampler around it."""
+"""The sampler of each loader, and the PlannedSampler around it."""
 
 
 def observe_loaders(module: Any) -> None:

@@ -16,8 +16,8 @@ from forebay_client.torch.object_dataset import ObjectDataset
 
 
 class ForebayMapDataset(ObjectDataset, torch.utils.data.Dataset):
-    """The objects of `samples`, by index: the arguments are those of ObjectDataset. Objects under a prefix are listed
-    when the length, or a sample, is wanted first."""
+    """The objects of `samples`, by index. The arguments are those of ObjectDataset. Objects under a prefix are listed
+    at the first use of the length or a sample."""
 
     def __len__(self) -> int:
         return len(self.samples_read)
@@ -26,5 +26,5 @@ class ForebayMapDataset(ObjectDataset, torch.utils.data.Dataset):
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
-        # What a loader's worker calls with a batch. Raises the ClientError of the first sample that can't be read.
+        # A loader's worker calls this with a batch. Raises the ClientError of the first sample that can't be read.
         return [self._transform(sample) for sample in self._read(indices)]

@@ -1,4 +1,4 @@
-"""What the map and the iterable data set of objects have in common: which objects the samples are, and what reads them.
+"""The base of the data sets of objects: the list of the objects, and the client that reads them.
 
 from_prefix, from_objects, from_keys, from_manifest     objects, read by a Client
 from_pack                                               members of a pack, read from its shards
@@ -27,10 +27,10 @@ Transform = Callable[[SampleFile], Any]
 
 
 class ObjectDataset:
-    """Samples that are objects, each as what `transform` makes of its SampleFile.
+    """Samples that are objects. A sample is the result of `transform` for its SampleFile.
 
-    `samples`: or what lists them, called when they are wanted first. `client`: by default one of the environment.
-    `pack`: what reads the samples in place of the client; then they are no objects, and have no plan.
+    `samples`: the list, or a function that lists them, called at the first read. `client`: by default one of the
+    environment. `pack`: reads the samples in place of the client; they are then members, and have no plan.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ObjectDataset:
     ) -> Self:
         """The objects under `s3://bucket/prefix`, in the order of their keys. `options`: of the class.
 
-        Raises ValueError for what is no URI, and the ClientError of the listing."""
+        Raises ValueError for an invalid URI, and the ClientError of the listing."""
         return cls(lambda found: listed_samples(found, uri), client=client, transform=transform, **options)
 
     @classmethod
@@ -61,7 +61,7 @@ class ObjectDataset:
         transform: Transform = identity,
         **options: Any,
     ) -> Self:
-        """The objects of these URIs. `options`: of the class. Raises ValueError for what is no URI."""
+        """The objects of these URIs. `options`: of the class. Raises ValueError for an invalid URI."""
         return cls(named_samples(uris), client=client, transform=transform, **options)
 
     @classmethod
@@ -90,8 +90,9 @@ class ObjectDataset:
     ) -> Self:
         """The objects that a manifest lists, with labels (forebay_client.torch.sample_list has its forms).
 
-        `location`: its URI, or a path. `base_uri`: is put in front of each of its keys. `options`: of the class. Raises
-        ValueError with the line that can't be read, OSError or ClientError where the manifest can't be."""
+        `location`: the URI or the path of the manifest. `base_uri`: a prefix for each of its keys. `options`: of the
+        class. Raises ValueError with a line that can't be parsed, OSError or ClientError for a manifest that can't be
+        read."""
         return cls(
             lambda found: manifest_samples(found, location, parser, base_uri),
             client=client,
@@ -110,38 +111,38 @@ class ObjectDataset:
         **options: Any,
     ) -> Self:
         """The members of the pack with the index `uri` whose keys begin with `prefix`, read from its shards. `options`:
-        of the class. Raises ValueError for what is no URI, and the ClientError of reading the index."""
+        of the class. Raises ValueError for an invalid URI, and the ClientError of reading the index."""
         pack = PackedSamples(uri, client)
         return cls(pack.samples(prefix), client=pack.client, transform=transform, pack=pack, **options)
 
     @property
     def client(self) -> "Client":
-        """What the objects are read with. Raises ClientConfigurationError where the environment has none."""
+        """The client that reads the objects. Raises ClientConfigurationError if the environment configures none."""
         if self._client is None:
             self._client = default_client()
         return self._client
 
     @property
     def samples_read(self) -> SampleList:
-        """The objects; listed when they are wanted first."""
+        """The list of the objects, which is made at the first use."""
         if not isinstance(self._samples, SampleList):
             self._samples = self._samples(self.client)
         return self._samples
 
     @property
     def keys(self) -> Sequence[str] | None:
-        """Of each sample, by index; with `buckets`, what plans are made of. None: they are no objects."""
+        """The key of each sample; plans are made of these and `buckets`. None: the samples are members of packs."""
         return self.samples_read.keys if self._pack is None else None
 
     @property
     def buckets(self) -> Sequence[str]:
-        """Of each sample, or a single one."""
+        """The bucket of each sample; or a single bucket, that of all."""
         return self.samples_read.buckets
 
     def _read(self, indices: Sequence[int]) -> list[SampleFile]:
-        """Samples in one round trip. Raises IndexError, and the ClientError of the first that can't be read."""
+        """Reads samples in one round trip. Raises IndexError, and the ClientError of the first that can't be read."""
         return read_samples(self._pack or self.client, self.samples_read, indices)
 
     def __getstate__(self) -> dict[str, Any]:
-        # For spawned workers: what lists may be a function that can't be pickled.
+        # For spawned workers: the function that lists the samples may be one that can't be pickled.
         return {**self.__dict__, "_samples": self.samples_read}

@@ -1,8 +1,8 @@
 """The members of a pack as the samples of a data set: read from its shards by a PackReader, without a rule, and without
 Forebay.
 
-A data set of them has no keys for plans: where no rule says `packed`, its keys are no objects, and each would be looked
-for in vain. Under such a rule, data sets of keys and prefixes read members, and are planned.
+A data set of members has no plan: without a `packed` rule its keys are not objects, and a plan would look up each of
+them for nothing. Under such a rule, data sets of keys and prefixes read members, and have plans.
 """
 
 from collections.abc import Iterable, Iterator

@@ -5,12 +5,12 @@
     sampler = PlannedSampler(DistributedSampler(dataset), dataset)
     loader = DataLoader(dataset, batch_size=256, sampler=sampler)
 
-The indices are those that the sampler within yields, drawn when they would have been drawn, from the same generators:
-with the same seed, training is the same with and without (see sampler_preview). A sampler of another type than
-PyTorch's own is drawn to its end before its first index is used, if it has a length.
+PlannedSampler yields the indices of the sampler within, drawn at the same time from the same generators: with the same
+seed, training is the same with and without plans (see sampler_preview). If the sampler within is of another type than
+PyTorch's own and has a length, all its indices are drawn before the first one is used.
 
-The state of an epoch can be saved in its middle and resumed, here and by torchdata's StatefulDataLoader: the rest of
-the order is then the plan.
+The state of an epoch can be saved in its middle and resumed, here and by torchdata's StatefulDataLoader. The plan then
+has the rest of the order.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,12 +34,12 @@ _VERSION: Final = 1
 
 
 class PlannedSampler(torch.utils.data.Sampler):
-    """Yields what `sampler`, or a batch sampler, yields, and sends its order as a plan.
+    """Yields the indices of a sampler, or the batches of a batch sampler, and sends their order as a plan.
 
-    `dataset`: what the indices are of; by default the sampler's own. `client`: by default the data set's own, or one
-    of the environment. `name`: of the series of plans; by default made of host,
-    command line, rank and data set. `next_epoch`: whether the plan of the epoch that follows is sent with each, where
-    its order is known: that of a DistributedSampler. `quiet`: a data set whose objects are unknown is not logged.
+    `dataset`: the data set of the indices; by default the sampler's own. `client`: sends the plans; by default the data
+    set's own client, or one of the environment. `name`: the name of the series of plans; by default made of host,
+    command line, rank and data set. `next_epoch`: whether each plan is followed by that of the next epoch, where its
+    order is known: that of a DistributedSampler. `quiet`: a data set whose objects are unknown is not logged.
     """
 
     def __init__(
@@ -57,22 +57,22 @@ class PlannedSampler(torch.utils.data.Sampler):
         self._next_epoch = next_epoch
         self._plans = EpochPlans(_connection(client, self._dataset), self._dataset, name, quiet=quiet)
         self._epoch = 0
-        """Of the latest epoch that was begun: the sampler's own number, or a count."""
+        """The number of the latest epoch that was begun: the sampler's own number, or a count."""
         self._queued: int | None = None
         """The epoch whose plan was sent ahead."""
         self._before: dict[str, Any] = {}
-        """From which the current epoch's order can be drawn again."""
+        """The states of generators and samplers, from which the order of the current epoch can be drawn again."""
         self._yielded = 0
         self._is_open = False
         self._resumed: dict[str, Any] | None = None
 
     @property
     def counts(self) -> PlanCounts:
-        """What became of the plans."""
+        """How many plans were sent, ignored or failed."""
         return self._plans.counts
 
     def __getattr__(self, name: str) -> Any:
-        # batch_size, drop_last, set_epoch and whatever else a training loop wants of the sampler within.
+        # A training loop may use batch_size, drop_last, set_epoch and other attributes of the sampler within.
         if name.startswith("__") or name == "sampler":
             raise AttributeError(name)
         return getattr(self.sampler, name)
@@ -91,8 +91,8 @@ class PlannedSampler(torch.utils.data.Sampler):
     def state_dict(self, yielded: int | None = None) -> dict[str, Any]:
         """The state of the current epoch, for load_state_dict.
 
-        `yielded`: how many indices or batches of the epoch the job has used, where its loader draws ahead of it, as
-        far as the epoch's end; StatefulDataLoader knows that itself. By default, how many were drawn."""
+        `yielded`: the number of indices or batches of the epoch that the job has used. It differs from the default, the
+        number that were drawn, where a loader draws ahead. StatefulDataLoader counts itself."""
         if self._resumed is not None:
             return self._resumed
         is_within = self._is_open or (yielded is not None and 0 < yielded < self._yielded)
@@ -101,7 +101,7 @@ class PlannedSampler(torch.utils.data.Sampler):
         return {"version": _VERSION, "yielded": count if is_within else 0, "epoch": self._epoch, "before": before}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next epoch that is iterated over is the rest of the one that was saved."""
+        """Makes the next iteration the rest of the epoch that was saved."""
         if state.get("version") != _VERSION:
             raise ValueError(f"not a state of PlannedSampler, or of another version of it: {state.get('version')}")
         self._restore(state["before"])
@@ -113,8 +113,8 @@ class PlannedSampler(torch.utils.data.Sampler):
         order: SamplerPreview | None = None,
         units: Iterator[Any] | None = None,
     ) -> Iterator[Any]:
-        """As PyTorch's samplers, a generator: nothing is drawn before its first index is wanted. The arguments are of a
-        sampler that has drawn already."""
+        """A generator, as the iterators of PyTorch's samplers: nothing is drawn before the first index is requested.
+        The arguments describe a sampler that has drawn already."""
         self._begin(before if before is not None else self._state_before())
         if order is None:
             order = preview(self.sampler)
@@ -131,8 +131,8 @@ class PlannedSampler(torch.utils.data.Sampler):
         yield from self._counted(units)
 
     def _rest_of_epoch(self) -> Iterator[Any]:
-        """What was left of an epoch whose state was saved. It is taken with the first index: a DataLoader with workers
-        makes two iterators, and uses the second."""
+        """The rest of an epoch whose state was saved. The state is used up with the first index: a DataLoader with
+        workers makes two iterators, and uses the second."""
         state, self._resumed = self._resumed, None
         if state is None:
             yield from self._whole_epoch()
@@ -158,7 +158,7 @@ class PlannedSampler(torch.utils.data.Sampler):
         self._plans.forget(self._epoch)
 
     def _state_before(self) -> dict[str, Any]:
-        """From which the order of the epoch that begins now can be drawn again."""
+        """The states from which the order of the epoch that begins now can be drawn again."""
         generator, distributed = generator_of(self.sampler), distributed_sampler(self.sampler)
         before: dict[str, Any] = {"global": torch.get_rng_state()}
         if generator is not None:
@@ -170,7 +170,7 @@ class PlannedSampler(torch.utils.data.Sampler):
         return before
 
     def _restore(self, before: dict[str, Any]) -> None:
-        """The sampler's own state; the global generator is the program's."""
+        """Restores the sampler's own state. The global generator belongs to the program, and is left alone."""
         generator, distributed = generator_of(self.sampler), distributed_sampler(self.sampler)
         if generator is not None:
             generator.set_state(before["generator"])
@@ -207,9 +207,9 @@ def planned(
     name: str | None = None,
     next_epoch: bool = True,
 ) -> _Loader:
-    """`loader`, which from now on sends the order of each epoch as a plan; what it yields is unchanged.
+    """Makes `loader` send the order of each epoch as a plan, and returns it. Its batches are unchanged.
 
-    A loader of an iterable data set, which has no sampler, is returned as it is. `client`, `name`, `next_epoch`: as of
+    A loader of an iterable data set has no sampler, and is returned unchanged. `client`, `name`, `next_epoch`: see
     PlannedSampler."""
     plain: Any = loader
     if isinstance(plain.dataset, torch.utils.data.IterableDataset):
@@ -235,12 +235,12 @@ def _dataset_of(sampler: Any) -> Any:
 
 
 def _connection(client: Any, dataset: Any) -> Callable[[], Any]:
-    """What gives the client of the plans: `client`, or the data set's own, or one of the environment."""
+    """A function that returns the client of the plans: `client`, the data set's own, or one of the environment."""
 
     def connect() -> Any:
         if client is not None:
             return client
-        from forebay_client.torch.dataset_client import client_for  # noqa: PLC0415 # what sends nothing needs none
+        from forebay_client.torch.dataset_client import client_for  # noqa: PLC0415 # only where a plan is sent
 
         return client_for(dataset)
 

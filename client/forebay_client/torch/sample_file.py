@@ -1,6 +1,6 @@
-"""One object of a data set, read whole: what a transform is called with.
+"""One object of a data set, read whole: the argument of a transform.
 
-It reads as s3torchconnector's S3Reader and osstorchconnector's DataObject do, and has the bytes without a copy besides:
+It has the methods of s3torchconnector's S3Reader and osstorchconnector's DataObject, and the bytes without a copy:
 
     def decode(sample):
         return torch.frombuffer(sample.view, dtype=torch.uint8)
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class SampleFile(io.BufferedIOBase):
-    """A seekable file over `view`, the object's bytes. Pickles as its bytes."""
+    """A seekable file over `view`, the bytes of the object. It pickles as a copy of them."""
 
     def __init__(self, bucket: str, key: str, view: memoryview, label: Any = "") -> None:
         self.bucket, self.key, self.label = bucket, key, label
@@ -20,18 +20,18 @@ class SampleFile(io.BufferedIOBase):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size of the object in bytes."""
         return len(self.view)
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """At most `size` bytes, a copy; all that is left without it."""
+        """Returns a copy of at most `size` bytes; by default of all that are left."""
         start = self._position
         end = len(self.view) if size is None or size < 0 else min(start + size, len(self.view))
         self._position = max(start, end)
         return bytes(self.view[start:end])
 
     def read1(self, size: int = -1, /) -> bytes:
-        """As `read`."""
+        """Does the same as `read`."""
         return self.read(size)
 
     def readinto(self, buffer: Any, /) -> int:
@@ -64,7 +64,7 @@ class SampleFile(io.BufferedIOBase):
         return True
 
     def err(self) -> int:
-        """0, as of a DataObject without an error: what can't be read is an exception."""
+        """Returns 0, as a DataObject without an error does. Errors of reads are exceptions."""
         return 0
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -2,10 +2,10 @@
 
 A manifest is a file, or an object, of
 
-    text         a key or URI a line; behind a tab its label
-    JSON lines   an object a line: {"key": "train/7.jpg", "label": 3}; by its first byte, {
+    text         a key or URI on each line, optionally a tab and a label
+    JSON lines   an object on each line: {"key": "train/7.jpg", "label": 3}; recognised by its first byte, {
 
-or whatever a parser of one's own reads from it.
+or of another form, for which the caller passes a parser.
 """
 
 import io
@@ -23,7 +23,7 @@ ManifestParser = Callable[[Any], Iterable[tuple[str, Any]]]
 
 
 class ListingClient(Protocol):
-    """What is wanted of a Client."""
+    """The methods of a Client that are used here."""
 
     def get(self, bucket: str, key: str) -> memoryview:
         """A whole object."""
@@ -38,19 +38,19 @@ class SampleList:
 
     keys: Sequence[str]
     buckets: Sequence[str]
-    """Of each key; or a single one, of all."""
+    """The bucket of each key; or a single bucket, that of all."""
     labels: Sequence[Any] = ()
-    """Of each key; or none at all."""
+    """The label of each key; empty: there are no labels."""
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def bucket(self, index: int) -> str:
-        """Of one sample."""
+        """The bucket of one sample."""
         return self.buckets[0] if len(self.buckets) == 1 else self.buckets[index]
 
     def label(self, index: int) -> Any:
-        """Of one sample; empty without one."""
+        """The label of one sample; empty if there is none."""
         return self.labels[index] if self.labels else ""
 
 
@@ -70,7 +70,7 @@ def named_samples(uris: str | Iterable[str], labels: Sequence[Any] = ()) -> Samp
 def manifest_samples(
     client: ListingClient, location: str | Path, parser: ManifestParser | None = None, base_uri: str = ""
 ) -> SampleList:
-    """The objects that a manifest lists. `location`: a URI, or a path; `base_uri` is put in front of each key."""
+    """The objects that a manifest lists. `location`: a URI or a path. `base_uri`: a prefix for each key."""
     if isinstance(location, str) and location.startswith(SCHEMES):
         content = bytes(client.get(*parse_sample_uri(location)))
     else:
@@ -80,7 +80,7 @@ def manifest_samples(
 
 
 def parse_manifest(file: Any) -> Iterator[tuple[str, Any]]:
-    """Keys and labels of a manifest in one of the forms above. Raises ValueError, with the line."""
+    """Yields the keys and labels of a manifest in one of the forms above. Raises ValueError with a line number."""
     for number, line in enumerate(file.read().decode().splitlines(), 1):
         if not line.strip():
             continue

@@ -8,14 +8,14 @@ from forebay_client.torch.sample_list import SampleList
 
 
 class BatchClient(Protocol):
-    """What is wanted of a Client."""
+    """The method of a Client that is used here."""
 
     def get_many(self, bucket: str, keys: Iterable[Any], *, ordered: bool = True) -> Iterator[Any]:
         """Many objects of a bucket."""
 
 
 def read_samples(client: BatchClient, samples: SampleList, indices: Sequence[int]) -> list[SampleFile]:
-    """The samples, in the order of `indices`. Raises IndexError, and the ClientError of one that can't be read."""
+    """Reads samples, in the order of `indices`. Raises IndexError, and the ClientError of one that can't be read."""
     count = len(samples)
     wanted = [int(index) + (count if index < 0 else 0) for index in indices]
     if any(not 0 <= index < count for index in wanted):

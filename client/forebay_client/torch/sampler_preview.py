@@ -1,9 +1,8 @@
-"""The order that a sampler is about to draw, without drawing it: what PlannedSampler and `forebay run` send.
+"""The preview of a sampler: the order that it is about to draw. PlannedSampler and `forebay run` send it as a plan.
 
-A preview runs the sampler's own code on a shallow copy whose generators are clones, so no number is drawn from a
-generator that the program can see: the global one, the sampler's or the loader's. Where something else draws from the
-sampler's generator in the middle of an epoch, the preview and the epoch differ: then the plan is wrong, and training is
-not.
+A preview runs the sampler's own code on a shallow copy with cloned generators. So no number is drawn from a generator
+of the program: the global one, the sampler's or the loader's. If other code draws from the sampler's generator in the
+middle of an epoch, the plan differs from the epoch; training is not affected.
 
     SequentialSampler, DistributedSampler       a function of their attributes: no generator, or their own
     RandomSampler                               draws a seed from the global generator, or uses its generator
@@ -11,8 +10,8 @@ not.
     BatchSampler                                the preview of the sampler within
     range, list, tuple                          themselves
 
-PyTorch's draw when their first index is wanted, those of torchdata's StatefulDataLoader when they are iterated over
-(`draws_early`). Every other type is unknown, subclasses too: their code may count, log or read a file.
+PyTorch's samplers draw when their first index is requested, those of torchdata's StatefulDataLoader when an iterator is
+made (`draws_early`). All other types are unknown, including subclasses: their code may count, log or read a file.
 """
 
 import copy
@@ -29,9 +28,9 @@ class SamplerPreview(NamedTuple):
     """An epoch's order."""
 
     units: list[Any]
-    """Of a sampler its indices; of a batch sampler its batches, lists of indices."""
+    """The indices of a sampler; the batches of a batch sampler, which are lists of indices."""
     generator_state: torch.Tensor | None
-    """Of the sampler's own generator after the epoch; None: it has none."""
+    """The state of the sampler's own generator after the epoch; None: it has no generator."""
 
     @property
     def indices(self) -> list[int]:
@@ -51,9 +50,9 @@ def flat_indices(units: Iterable[Any]) -> list[int]:
 
 
 def preview(sampler: Any, global_state: torch.Tensor | None = None) -> SamplerPreview | None:
-    """What `sampler` would yield from here on; None: its type is unknown.
+    """The order that `sampler` would yield from here on; None: its type is unknown.
 
-    `global_state`: of the global generator, if not as it is now (`torch.get_rng_state`)."""
+    `global_state`: the state of the global generator (`torch.get_rng_state`); by default its present one."""
     copied = _copy(sampler, torch.get_rng_state() if global_state is None else global_state)
     if copied is None:
         return None
@@ -69,7 +68,7 @@ def is_known(sampler: Any) -> bool:
 
 
 def draws_early(sampler: Any) -> bool:
-    """Whether iter(sampler) draws, rather than the first next()."""
+    """Whether a sampler draws in iter(), not in the first next()."""
     name = type_name(sampler)
     inner = getattr(sampler, "sampler", None)
     return name == f"{_TORCHDATA}.RandomSampler" or (name == f"{_TORCHDATA}.BatchSampler" and draws_early(inner))
@@ -84,9 +83,9 @@ def generator_of(sampler: Any) -> torch.Generator | None:
 
 
 def distributed_sampler(sampler: Any) -> Any | None:
-    """The DistributedSampler that is `sampler`, or that its batches are of; None: there is none.
+    """`sampler` itself, or the sampler within its batches, if it is a DistributedSampler; else None.
 
-    Its order is known for every epoch beforehand."""
+    The order of a DistributedSampler is known for every epoch beforehand."""
     while type_name(sampler).endswith(".BatchSampler"):
         sampler = sampler.sampler
     return sampler if type_name(sampler) == "torch.utils.data.distributed.DistributedSampler" else None
@@ -103,7 +102,7 @@ def at_epoch(sampler: Any, epoch: int) -> Any:
 
 
 def type_name(sampler: Any) -> str:
-    """Module and name of its type: torchdata puts its own classes in the place of PyTorch's."""
+    """The module and name of a sampler's type. torchdata replaces PyTorch's classes with its own."""
     kind = type(sampler)
     return f"{kind.__module__}.{kind.__qualname__}"
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def save(value: Any, uri: str, *, client: "Client | None" = None, flush: bool = False, **options: Any) -> None:
-    """torch.save into the object of `uri`.
+    """Calls torch.save with the object of `uri` as its file.
 
-    `flush`: return only when it is at the origin, where Forebay acknowledges writes from its journal. `options`: of
+    `flush`: wait until the object is at the origin, if Forebay acknowledges writes from its journal. `options`: of
     torch.save. Raises ClientError."""
     bucket, key = parse_sample_uri(uri)
     client = client if client is not None else default_client()
@@ -41,9 +41,9 @@ def load(
     mmap: bool = True,
     **options: Any,
 ) -> Any:
-    """torch.load of the object of `uri`.
+    """Calls torch.load with the object of `uri` as its file.
 
-    `mmap`: map the bytes instead of copying them; for files of torch.save's present form. `options`: of torch.load.
-    Raises ClientError."""
+    `mmap`: map the bytes instead of copying them; needs the file format of torch.save since PyTorch 1.6. `options`:
+    of torch.load. Raises ClientError."""
     with path(uri, client=client) as name:
         return torch.load(name, map_location, weights_only=weights_only, mmap=mmap, **options)

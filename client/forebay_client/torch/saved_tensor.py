@@ -1,4 +1,4 @@
-"""Where the elements of a tensor lie in what torch.save wrote of it, so that they can be read into another one at once.
+"""Finds the elements of a tensor in the file of torch.save, so that they can be read straight into another tensor.
 
     local header  archive/data.pkl       what the tensor is: type, shape, strides; ends with STOP
     descriptor    its length
@@ -6,7 +6,7 @@
     local header  archive/data/0         <── the elements, uncompressed, as they are in memory
 
 https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, sections 4.3.7 and 4.3.9. The pickle is read by an
-Unpickler that finds nothing but the names of a plain tensor. Whatever is unlike this is None, and torch.load reads it.
+Unpickler that finds only the names of a plain tensor. A file of another form is left to torch.load.
 """
 
 import io
@@ -39,14 +39,14 @@ class SavedTensor(NamedTuple):
     """A tensor whose elements lie one behind the other."""
 
     start: int
-    """Of the first element, from the beginning of what was saved."""
+    """The offset of the first element in the file."""
     dtype: str
     """Its name in torch."""
     size: tuple[int, ...]
 
 
 def saved_tensor(head: memoryview) -> SavedTensor | None:
-    """The tensor that begins with `head`; None: it is not contiguous, not alone, or of another form."""
+    """The tensor in the file that begins with `head`; None: it is not contiguous, not alone, or of another form."""
     try:
         records = _records(bytes(head))
         tensor = _Tensor.read(records["data.pkl"])
@@ -73,7 +73,7 @@ def saved_tensor(head: memoryview) -> SavedTensor | None:
 
 
 def _records(head: bytes) -> dict[str, Any]:
-    """The contents of the records before `data/0`, by name, and of that where it starts. Raises ValueError."""
+    """The contents of the records before `data/0`, by name, and the offset of `data/0`. Raises ValueError."""
     found: dict[str, Any] = {}
     position = 0
     while head[position : position + 4] == _LOCAL:
@@ -93,7 +93,7 @@ def _records(head: bytes) -> dict[str, Any]:
 
 
 def _end_of(head: bytes, start: int) -> int:
-    """Where a record ends: at the descriptor that says so. Raises ValueError."""
+    """The end of a record: the descriptor with its length. Raises ValueError."""
     end = head.index(_DESCRIPTOR, start)
     while int.from_bytes(head[end + 8 : end + 12], "little") != end - start:
         end = head.index(_DESCRIPTOR, end + 1)

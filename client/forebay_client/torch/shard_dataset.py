@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 
 class ShardDataset(torch.utils.data.IterableDataset):
-    """The samples of `shards`, each as what `transform` makes of its dict.
+    """The samples of `shards`. A sample is the result of `transform` for its dict.
 
-    `shards`: URIs, or one with braces, `{000..127}` or `{a,b}`. `shuffle`: the shards in an order of `seed` and the
-    epoch (set_epoch); samples stay in the order of their shard. `read_ahead`: bytes of a shard that are fetched ahead.
+    `shards`: URIs, or one with braces, `{000..127}` or `{a,b}`. `shuffle`: whether the shards are read in an order made
+    from `seed` and the epoch (set_epoch); samples keep the order of their shard. `read_ahead`: bytes of a shard that
+    are fetched ahead.
     """
 
     def __init__(
@@ -50,13 +51,13 @@ class ShardDataset(torch.utils.data.IterableDataset):
 
     @property
     def client(self) -> "Client":
-        """What the shards are read with."""
+        """The client that reads the shards."""
         if self._client is None:
             self._client = default_client()
         return self._client
 
     def set_epoch(self, epoch: int) -> None:
-        """The number of the epoch that is begun next, here and in every worker that is started from here on."""
+        """Sets the number of the next epoch, here and in every worker that is started from now on."""
         self._epoch = self._position["epoch"] = epoch
 
     def __iter__(self) -> Iterator[Any]:
@@ -83,9 +84,9 @@ class ShardDataset(torch.utils.data.IterableDataset):
         return epoch_order(len(self.shards), self._seed, epoch) if self._shuffle else range(len(self.shards))
 
     def state_dict(self) -> dict[str, int]:
-        """Which epoch, which of this worker's shards, and how many of its samples were yielded."""
+        """The epoch, the position among this worker's shards, and the number of samples that the shard has yielded."""
         return dict(self._position)
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """The next epoch that is iterated over is the rest of the one that was saved."""
+        """Makes the next iteration the rest of the epoch that was saved."""
         self._resumed = dict(state)
