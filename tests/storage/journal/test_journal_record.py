@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from forebay.storage.journal.journal_record import (
     ALIGNMENT,
+    Document,
     LogDamage,
     LogRecord,
     TornEnd,
@@ -18,12 +19,16 @@ from forebay.storage.journal.journal_record import (
 LOG = bytes(range(16))
 
 
+def _record(number: int, document: Document, payload: bytes = b"", *, log: bytes = LOG, durable: int = 0) -> bytes:
+    return b"".join(encode_record(log, number, durable, encode_document(document), payload))
+
+
 def _log(*payloads: bytes) -> list[bytes]:
     """Records that were each durable before the next one was written."""
     records: list[bytes] = []
     for number, payload in enumerate(payloads):
         durable = sum(map(len, records))
-        records.append(encode_record(LOG, number, durable, encode_document({"n": number}), payload))
+        records.append(_record(number, {"n": number}, payload, durable=durable))
     return records
 
 
@@ -32,7 +37,7 @@ def _log(*payloads: bytes) -> list[bytes]:
 )
 def test_records_are_read_as_they_were_written(entries: list[tuple[dict[str, str], bytes]]) -> None:
     written = b"".join(
-        encode_record(LOG, number, 0, encode_document(document), payload)
+        _record(number, document, payload)
         for number, (document, payload) in enumerate(entries)
     )
     assert len(written) % ALIGNMENT == 0
@@ -70,7 +75,7 @@ def test_records_of_another_log_are_none() -> None:
 
 def test_a_record_within_a_payload_is_none() -> None:
     [inner] = _log(b"inner")
-    forged = encode_record(os.urandom(16), 7, 0, encode_document({"n": 7}), b"forged")
+    forged = _record(7, {"n": 7}, b"forged", log=os.urandom(16))
     outer, last = _log(inner + forged, b"last")
     assert [each.number for each in read_records(LOG, outer + last) if isinstance(each, LogRecord)] == [0, 1]
     torn = bytearray(outer)
@@ -81,6 +86,6 @@ def test_a_record_within_a_payload_is_none() -> None:
 
 def test_keys_that_are_no_unicode_are_kept() -> None:
     document = {"key": "a\udcff\0\n"}
-    [found] = read_records(LOG, encode_record(LOG, 0, 0, encode_document(document), b""))
+    [found] = read_records(LOG, _record(0, document))
     assert isinstance(found, LogRecord)
     assert found.document == document

@@ -117,6 +117,10 @@ class Metrics:
         """Adds a duration to a histogram."""
         self._histograms[name][labels].add(seconds)
 
+    def histogram(self, name: str, *labels: str) -> Histogram:
+        """A histogram, for what is timed in another thread than the event loop's: by one thread at a time."""
+        return self._histograms[name][labels]
+
     def hit_counts(self, operation: str, status: int, rule: str, cache: CacheStatus, principal: str) -> HitCounts:
         """Returns the counts of the fast lane's hits with these labels, which replace `record_request` for them."""
         return self._hits.setdefault((operation, status, rule, cache, principal), HitCounts())

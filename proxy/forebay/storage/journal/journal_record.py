@@ -84,15 +84,17 @@ def encode_document(document: Document) -> bytes:
     return encoded
 
 
-def encode_record(log_id: bytes, number: int, durable: int, document: bytes, payload: Buffer | bytes) -> bytes:
-    """Returns the bytes of a record. Raises ValueError for a payload that is too long."""
+def encode_record(
+    log_id: bytes, number: int, durable: int, document: bytes, payload: Buffer | bytes
+) -> tuple[bytes, Buffer | bytes, bytes]:
+    """Returns the bytes of a record in three pieces, of which the payload is not copied. Raises ValueError for a payload
+    that is too long."""
     if len(payload) > LONGEST_PAYLOAD:
         raise ValueError("the payload of a record is too long")
     fields = _FIELDS.pack(MAGIC, len(document), len(payload), number, durable)
-    content = document + bytes(payload)
-    header = fields + _CHECKSUM.pack(crc64(fields, crc64(log_id)))
-    size = record_size(len(document), len(payload))
-    return (header + content + _CHECKSUM.pack(crc64(content))).ljust(size, b"\0")
+    head = fields + _CHECKSUM.pack(crc64(fields, crc64(log_id))) + document
+    end = _CHECKSUM.pack(crc64(payload, crc64(document)))
+    return head, payload, end + bytes(-(len(head) + len(payload) + len(end)) % ALIGNMENT)
 
 
 def read_records(log_id: bytes, content: Buffer | bytes) -> Iterator[LogRecord | LogDamage | TornEnd]:

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from forebay.core.buffers import Buffer
 from forebay.core.errors import StorageError
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout, new_id
@@ -121,12 +122,12 @@ class LogWriter:
             self._end()
             fd = self._begin()
         log_id, durable = bytes.fromhex(self._log), self._durable
-        pieces, size, ids = [], 0, []
+        pieces, ids = list[Buffer | bytes](), []
         for record in batch:
             ids.append(RecordId(self._log, self._number))
-            pieces.append(encode_record(log_id, self._number, durable, record.document, record.payload))
-            size += len(pieces[-1])
+            pieces += encode_record(log_id, self._number, durable, record.document, record.payload)
             self._number += 1
+        size = sum(map(len, pieces))
         self._files.write(fd, pieces, self._written)
         self._written += size
         self._files.sync(fd)
