@@ -154,6 +154,19 @@ def test_only_the_secret_of_a_key_proves_its_principal(form: Form) -> None:
         with pytest.raises(S3Error) as refused:
             ask_signed(form, secret, replace(keys, anonymous=Principal("anonymous", ())))
         assert refused.value.code == code
+        assert_names_the_key(refused.value, secret)
+
+
+def assert_names_the_key(refused: S3Error, secret: Secret) -> None:
+    """The client is told its key. The log has the id of a configured key, and the beginning of any other: it may be
+    a secret in the wrong place."""
+    assert refused.log_reason is not None
+    if secret == UNKNOWN:
+        assert f"The access key {secret.access} does not exist here." in refused.message
+        assert refused.log_reason == f"{secret.access[:4] + '...'!r} is no key of auth.keys"
+        assert secret.access not in refused.log_reason
+    else:
+        assert refused.log_reason == f"the request names the key {secret.access}"
 
 
 def ask_with_signed_form(secret: Secret, keys: Keyring) -> Principal:
@@ -168,6 +181,7 @@ def test_only_the_secret_of_a_key_proves_its_form() -> None:
         with pytest.raises(S3Error) as refused:
             ask_with_signed_form(secret, replace(keys, anonymous=Principal("anonymous", ())))
         assert refused.value.code == code
+        assert_names_the_key(refused.value, secret)
 
 
 def test_a_principal_is_found_by_the_id_of_one_that_there_is_now() -> None:

@@ -78,17 +78,21 @@ def authenticate(keyring: Keyring, method: str, target: Target, headers: Headers
     if secret is None:
         # Each dialect has its own name for the key in an error document.
         name = "AWSAccessKeyId" if isinstance(claim, ClaimV4 | ClaimV2) else "OSSAccessKeyId"
-        raise S3Error("InvalidAccessKeyId", **{name: claim.access_key})
+        raise _unknown_key(name, claim.access_key)
     signed: Signed
-    match claim:
-        case ClaimV4():
-            signed = verify_v4(claim, method, target, headers, secret, now)
-        case ClaimV2():
-            signed = verify_v2(claim, method, target, headers, secret, now)
-        case ClaimOssV1() | ClaimOssV2() | ClaimOssV4():
-            signed = verify_oss(claim, method, target, headers, secret, now)
-        case _:
-            assert_never(claim)
+    try:
+        match claim:
+            case ClaimV4():
+                signed = verify_v4(claim, method, target, headers, secret, now)
+            case ClaimV2():
+                signed = verify_v2(claim, method, target, headers, secret, now)
+            case ClaimOssV1() | ClaimOssV2() | ClaimOssV4():
+                signed = verify_oss(claim, method, target, headers, secret, now)
+            case _:
+                assert_never(claim)
+    except S3Error as refused:
+        _log_key(refused, claim.access_key)
+        raise
     return Proof(keyring.principals[claim.access_key], signed)
 
 
@@ -106,9 +110,29 @@ def authenticate_form(keyring: Keyring, headers: Headers, fields: Mapping[str, s
     claim = read_form_claim(fields)
     secret = keyring.secrets.get(claim.access_key)
     if secret is None:
-        raise S3Error("InvalidAccessKeyId", AWSAccessKeyId=claim.access_key)
-    verify_form_signature(claim, secret)
+        raise _unknown_key("AWSAccessKeyId", claim.access_key)
+    try:
+        verify_form_signature(claim, secret)
+    except S3Error as refused:
+        _log_key(refused, claim.access_key)
+        raise
     return keyring.principals[claim.access_key]
+
+
+def _unknown_key(element: str, access_key: str) -> S3Error:
+    """The refusal of a key that is not configured. The log has its beginning alone: it may be a secret that stands
+    where the key belongs."""
+    unknown = S3Error(
+        "InvalidAccessKeyId", f"The access key {access_key} does not exist here.", **{element: access_key}
+    )
+    unknown.log_reason = f"{access_key[:4] + '...'!r} is no key of auth.keys"
+    return unknown
+
+
+def _log_key(refused: S3Error, access_key: str) -> None:
+    """Names a configured key, whose signature was refused, in the log."""
+    if refused.log_reason is None:
+        refused.log_reason = f"the request names the key {access_key}"
 
 
 def _has_part_of_signature(target: Target, headers: Headers) -> bool:
