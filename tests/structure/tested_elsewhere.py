@@ -83,7 +83,7 @@ scenarios/test_advice.py                 server/admin/worker/advice_rows
 scenarios/test_data_sets.py              server/admin/worker/data_set_rows server/admin/schema/data_set_schema
 scenarios/test_pins.py                   server/admin/schema/pin_schema
 scenarios/test_pins.py                   server/admin/worker/worker_pins server/admin/pin_changes
-scenarios/test_plans.py                  server/admin/schema/plan_schema server/admin/worker/worker_plans
+scenarios/test_plans.py                  server/admin/schema/plan_schema
 storage/ssd/reclaim/test_ssd_pins.py             storage/ssd/reclaim/pin_gatherer storage/ssd/reclaim/record_copy
 storage/ssd/reclaim/test_ssd_pools.py            storage/ssd/reclaim/ssd_pool
 scenarios/test_data_set_objects.py       server/data_set_resource

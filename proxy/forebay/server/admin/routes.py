@@ -46,8 +46,7 @@ _NO_SUCH_LIST: Final = 404, "no_such_list", "There is no such list (any more): e
 _NO_SUCH_ORDER: Final = (
     404,
     "no_such_list",
-    "There is no such recording or plan (`forebay recordings` and `forebay plans` list them), or the list was used by "
-    "another job: send it again.",
+    "There is no such recording or plan (see `forebay recordings`, `forebay plans`), or another job has used the list.",
 )
 _NO_SUCH_PIN: Final = 404, "no_such_pin", "Exactly this prefix is not pinned; `forebay pins` lists those that are."
 _NO_SUCH_PLAN: Final = 404, "no_such_plan", "There is no such plan, or it ended long ago; `forebay plans` lists them."
