@@ -12,6 +12,7 @@ from xml.etree import ElementTree as Tree
 
 from harness.clients import query_of
 from harness.conformance import parsed
+from harness.oss.oss_response import CONTINUATION_TOKENS
 from harness.raw_connection import RawAnswer
 
 Send = Callable[[str], Awaitable[RawAnswer]]
@@ -36,7 +37,6 @@ NAMES = (
     "Z",
     "_",
 )
-_TOKENS = {"NextContinuationToken", "ContinuationToken"}
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ def compared(answer: RawAnswer) -> ComparedPage:
             page.contents.append(dict(_leaves(each, "")))
         elif each.tag == "CommonPrefixes":
             page.prefixes.append(each.findtext("Prefix") or "")
-        elif each.tag in _TOKENS:
+        elif each.tag in CONTINUATION_TOKENS:
             page.scalars[each.tag] = "opaque"
         elif each.text:
             page.scalars[each.tag] = each.text

@@ -18,7 +18,7 @@ from harness.oss.oss_request import CLASSES, OssRequest
 _CLASSES = {s3: oss for oss, s3 in CLASSES.items()}
 _NAMED = ("version-id", "delete-marker", "tagging-count", "copy-source-version-id", "storage-class")
 _NAMES = {"Key", "KeyMarker", "NextKeyMarker", "NextMarker", "Prefix", "Marker", "Delimiter", "StartAfter"}
-_TOKENS = {"ContinuationToken", "NextContinuationToken"}
+CONTINUATION_TOKENS = {"ContinuationToken", "NextContinuationToken"}
 _PLAIN = {"InitiateMultipartUploadResult", "CompleteMultipartUploadResult", "ListPartsResult"}
 """Documents whose names the fake does not encode."""
 _OVERRIDING = {"x-oss-object-type"}
@@ -72,7 +72,7 @@ def _document(answer: Answer, s3_request: OssRequest) -> Answer:
             each.text = _CLASSES.get(each.text or "", each.text)
         elif each.tag in {"Contents", "Version"}:
             Tree.SubElement(each, "Type").text = "Normal"
-        elif each.tag in _TOKENS and encodes:
+        elif each.tag in CONTINUATION_TOKENS and encodes:
             each.text = quote(each.text or "", safe="")
         elif each.tag in _NAMES and encodes and tree.tag != "DeleteResult":
             each.text = quote(each.text or "", safe="") if tree.tag in _PLAIN else (each.text or "").replace("/", "%2F")
