@@ -16,14 +16,15 @@ the service except ListBuckets: MinIO and Ceph accept STS and IAM calls there, w
 ours.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from forebay.core.errors import S3Error
 from forebay.core.names import BATCH_KEY
 from forebay.protocol.copy_source import COPY_SOURCE, CopySource, parse_copy_source
 from forebay.protocol.header_map import Headers
-from forebay.protocol.operation_table import OPERATIONS, SELECTORS, Access, Effect, Level, OperationRow
+from forebay.protocol.operation_table import OPERATIONS, QUALIFIERS, SELECTORS, Access, Effect, Level, OperationRow
 from forebay.protocol.read_variants import OVERRIDES, VERSION, ReadVariant, read_variant
 from forebay.protocol.target import Target
 
@@ -92,6 +93,10 @@ _ROWS: Final[dict[tuple[Level, str], list[OperationRow]]] = {}
 for _row in sorted(OPERATIONS, key=lambda row: -len(row.required)):
     _ROWS.setdefault((_row.level, _row.method), []).append(_row)
 
+_OPERATIONS: Final = {
+    row.name: Operation(row.name, row.level, row.access, row.effect, is_plain_read=False) for row in OPERATIONS
+}
+_REQUIRED: Final = SELECTORS | QUALIFIERS
 _PLAIN: Final = {
     row.method: Operation(row.name, row.level, row.access, row.effect, is_plain_read=True)
     for row in OPERATIONS
@@ -119,7 +124,7 @@ def classify(method: str, target: Target, headers: Headers) -> Operation:
     names = _operation_names(target.query)
     if method == "POST" and target.key == BATCH_KEY and not names and not copies:
         return _GET_BATCH
-    row = _matching_row(level, method, names, copies)
+    row = _matching_row(level, method, names & _REQUIRED, copies)
     if row is not None and names <= row.required | row.optional:
         if row.refused:
             raise S3Error("NotImplemented", f"{row.name} is not supported. {row.why}")
@@ -128,8 +133,8 @@ def classify(method: str, target: Target, headers: Headers) -> Operation:
             raise S3Error(
                 "PreconditionFailed", "A bucket takes a POST as multipart/form-data.", Condition="Content-Type"
             )
-        variant = _variant(target, headers) if row.cached else None
-        return Operation(row.name, level, row.access, row.effect, is_plain_read=False, variant=variant)
+        operation = _OPERATIONS[row.name]
+        return replace(operation, variant=_variant(target, headers)) if row.cached else operation
     return _unknown(level, method, row, names)
 
 
@@ -183,8 +188,9 @@ def _operation_names(query: tuple[tuple[str, str], ...]) -> frozenset[str]:
     return unique
 
 
+@lru_cache(maxsize=256)
 def _matching_row(level: Level, method: str, names: frozenset[str], copies: bool) -> OperationRow | None:
-    """Returns the row with the sub-resource of the request, whatever other query names there are."""
+    """Returns the row with the sub-resource of the request. `names`: those of its query that any row requires."""
     selectors = names & SELECTORS
     for row in _ROWS.get((level, method), ()):
         if row.required <= names and row.is_copy == copies and selectors <= row.required:

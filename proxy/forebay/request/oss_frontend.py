@@ -12,7 +12,6 @@ https://www.alibabacloud.com/help/en/oss/developer-reference/list-of-operations-
 """
 
 from base64 import b64encode
-from dataclasses import replace
 from functools import partial
 from hashlib import md5
 from typing import Final
@@ -96,7 +95,7 @@ class OssFrontend:
             headers = CIMultiDict(forward.request.headers)
             headers.popall("Range")
         request = forward.request._replace(headers=CIMultiDictProxy(headers))
-        return await self._forwarder.send(replace(forward, request=request))
+        return await self._forwarder.send(forward._replace(request=request))
 
     async def prepare_write(self, forward: ForwardRequest) -> ForwardRequest:
         """The write as an S3 origin takes it. Raises S3Error, OriginError, Throttled."""
@@ -121,7 +120,7 @@ class OssFrontend:
             body = await run_cooperatively(
                 s3_request_document(oss_request, body, self._origins.region_of(forward.target.bucket))
             )
-        return replace(forward, request=_with_document(forward.request, body))
+        return forward._replace(request=_with_document(forward.request, body))
 
     async def _list_parts(self, forward: ForwardRequest) -> list[UploadedPart]:
         """All parts of an upload that the origin has."""

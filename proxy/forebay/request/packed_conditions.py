@@ -9,7 +9,6 @@ Where the origin has an object too, or the member is deleted, the origin evaluat
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html, conditional-deletes.html
 """
 
-from dataclasses import replace
 from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -71,4 +70,4 @@ class PackedConditions:
         if not is_deletion:
             headers[_NONE_MATCH] = _ANY
         request = forward.request._replace(headers=CIMultiDictProxy(headers))
-        return replace(context, forward=replace(forward, request=request))
+        return context._replace(forward=forward._replace(request=request))

@@ -13,7 +13,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html, API_UploadP
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -101,15 +101,15 @@ class PackedCopies:
         headers = CIMultiDictProxy(CIMultiDict((*_put_headers(sent, head), ("Content-Length", str(span.length)))))
         body = _MemberBody(self._source, view, resolution.located(span)) if span.length else EMPTY_BODY
         request = forward.request._replace(method="PUT", headers=headers, body=body, has_body=span.length > 0)
-        put = replace(
-            forward, request=request, operation=classify("PUT", forward.target, headers), signed=None, spooled=None
+        put = forward._replace(
+            request=request, operation=classify("PUT", forward.target, headers), signed=None, spooled=None
         )
         document = copied_part_document if is_part else copied_document
 
         def answer_copy(etag: str) -> tuple[int, HeaderPairs, bytes]:
             return 200, (("Content-Type", "application/xml"),), document(etag, format_document_time(self._clock()))
 
-        return replace(context, forward=put, reply=DocumentReply(context.reply, answer_copy, _REPLACED))
+        return context._replace(forward=put, reply=DocumentReply(context.reply, answer_copy, _REPLACED))
 
 
 @dataclass(frozen=True, slots=True)

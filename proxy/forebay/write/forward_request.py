@@ -4,7 +4,7 @@ A ForwardRequest exists only after its request was parsed, authenticated and aut
 whose name; a WriteContext adds what was decided about the write and where its answer goes.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_identity import OriginIdentity
@@ -18,8 +18,7 @@ from forebay.storage.spool import SpooledBody
 from forebay.write.multipart.multipart_registry import UploadKey
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardRequest:
+class ForwardRequest(NamedTuple):
     """A request that is forwarded to the origin."""
 
     request: Request
@@ -55,8 +54,7 @@ class ForwardRequest:
         return int(number) if number.isascii() and number.isdecimal() and len(number) <= 5 else None
 
 
-@dataclass(frozen=True, slots=True)
-class WriteContext:
+class WriteContext(NamedTuple):
     """One write: what is forwarded, what was decided about it, and where its answer goes."""
 
     forward: ForwardRequest

@@ -134,6 +134,8 @@ async def decode_piece(reader: PayloadReader, piece: Piece) -> Sequence[Piece]:
     Other tasks run meanwhile where that takes long: a large piece of signed chunks is decoded in a thread, and one
     of many chunks in steps.
     """
+    if not reader.is_framed:
+        return reader.feed_content(piece)
     if len(piece) >= _LARGE_PIECE and reader.hashes_chunks:
         return await asyncio.to_thread(reader.feed, piece)
     decoded: list[Piece] = []

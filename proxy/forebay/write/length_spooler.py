@@ -11,7 +11,6 @@ Not for aws-chunked bodies, which announce their decoded length.
 """
 
 import logging
-from dataclasses import replace
 from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -52,7 +51,7 @@ class LengthSpooler:
         except BaseException:
             spooled.release()
             raise
-        return replace(forward, request=with_body(forward.request, spooled, spooled.size), spooled=spooled)
+        return forward._replace(request=with_body(forward.request, spooled, spooled.size), spooled=spooled)
 
 
 def with_body(request: Request, body: Body, length: int) -> Request:

@@ -10,7 +10,6 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -66,8 +65,8 @@ def for_objects(context: WriteContext, reply: Reply) -> WriteContext:
         (name, value) for name, value in request.headers.items() if not name.lower().startswith(_OF_THE_DOCUMENT)
     )
     headers["Content-MD5"] = "-"  # of what is sent (write.forwarder)
-    forward = replace(context.forward, request=request._replace(headers=CIMultiDictProxy(headers)))
-    return replace(context, forward=forward, reply=reply)
+    forward = context.forward._replace(request=request._replace(headers=CIMultiDictProxy(headers)))
+    return context._replace(forward=forward, reply=reply)
 
 
 async def answer_resources(

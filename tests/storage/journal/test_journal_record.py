@@ -36,10 +36,7 @@ def _log(*payloads: bytes) -> list[bytes]:
     st.lists(st.tuples(st.dictionaries(st.text(max_size=5), st.text(max_size=9)), st.binary(max_size=300)), max_size=6)
 )
 def test_records_are_read_as_they_were_written(entries: list[tuple[dict[str, str], bytes]]) -> None:
-    written = b"".join(
-        _record(number, document, payload)
-        for number, (document, payload) in enumerate(entries)
-    )
+    written = b"".join(_record(number, document, payload) for number, (document, payload) in enumerate(entries))
     assert len(written) % ALIGNMENT == 0
     found = list(read_records(LOG, written))
     assert [(each.number, each.document, each.payload) for each in found if isinstance(each, LogRecord)] == [

@@ -166,10 +166,19 @@ class PayloadReader:
         """
         return [run for runs in self.feed_in_steps(piece) for run in runs]
 
+    @property
+    def is_framed(self) -> bool:
+        """Whether the bytes are decoded: those of any other body are its content."""
+        return self._decoder is not None
+
+    def feed_content(self, piece: Piece) -> list[Piece]:
+        """`feed` of a body that is not framed."""
+        return self._update((piece,))
+
     def feed_in_steps(self, piece: Piece) -> Iterator[list[Piece]]:
         """`feed` in short steps, however small the chunks are. The iterator must be exhausted."""
         if self._decoder is None:
-            yield self._update([piece])
+            yield self.feed_content(piece)
             return
         for decoded in self._decoder.feed_in_steps(piece):
             yield self._update(join_small_pieces(decoded))

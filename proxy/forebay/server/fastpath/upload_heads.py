@@ -21,7 +21,6 @@ from multidict import CIMultiDict
 
 from forebay.protocol.exchange import SMALL_BODY
 from forebay.protocol.header_map import Headers
-from forebay.protocol.signatures.canonical_request import NO_TEXT
 from forebay.protocol.signatures.sigv4 import SignedV4
 from forebay.protocol.signatures.sigv4_claim import STREAMING
 from forebay.protocol.target import Target
@@ -180,8 +179,16 @@ class KnownUpload:
         self._heads.note_proven()
         _, values, signature = matched
         payload = values[template.head.indices[_PAYLOAD]].decode("ascii")
-        signed = template.signed._replace(
-            timestamp=values[0].decode("ascii"), signature=signature.decode("ascii"), payload=payload, text=NO_TEXT
+        first, timestamp = template.signed, values[0].decode("ascii")
+        signed = SignedV4(
+            first.access_key,
+            first.form,
+            timestamp,
+            first.scope,
+            signature.decode("ascii"),
+            first.signing_key,
+            payload,
+            first.signed_headers,
         )
         return Proof(template.head.principal, signed)
 

@@ -73,7 +73,7 @@ def record_size(document: int, payload: int) -> int:
     return -(-(HEADER_SIZE + document + payload + _CHECKSUM.size) // ALIGNMENT) * ALIGNMENT
 
 
-_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
 
 def encode_document(document: Document) -> bytes:
@@ -87,7 +87,7 @@ def encode_document(document: Document) -> bytes:
 def encode_record(
     log_id: bytes, number: int, durable: int, document: bytes, payload: Buffer | bytes
 ) -> tuple[bytes, Buffer | bytes, bytes]:
-    """Returns the bytes of a record in three pieces, of which the payload is not copied. Raises ValueError for a payload
+    """Returns the bytes of a record in three pieces; the payload is not copied. Raises ValueError for a payload
     that is too long."""
     if len(payload) > LONGEST_PAYLOAD:
         raise ValueError("the payload of a record is too long")

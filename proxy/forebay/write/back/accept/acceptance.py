@@ -85,8 +85,8 @@ class Acceptance:
             return f"its header {DURABILITY}"
         query = [each for each, _ in forward.target.query if each.lower() not in SIGNATURE_QUERY]
         reason = obstacle(operation, query, forward.request.headers)
-        if reason is None:
-            reason = next(filter(None, (key_obstacle(name.key) for name in names)), None)
+        for name in names:
+            reason = reason or key_obstacle(name.key)
         if reason is None and operation == "CopyObject":
             reason = self._objects.copy_obstacle(context)
         if reason is not None:

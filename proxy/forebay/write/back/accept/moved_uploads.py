@@ -11,7 +11,6 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListParts.html
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 from forebay.core.errors import S3_CODES, MalformedXml, OriginBroken, S3Error, Throttled
@@ -76,7 +75,7 @@ class MovedUploads:
             case _:
                 pass
         query = tuple((name, upload.origin_id if name == _ID else value) for name, value in forward.target.query)
-        return replace(context, forward=replace(forward, target=forward.target._replace(query=query)))
+        return context._replace(forward=forward._replace(target=forward.target._replace(query=query)))
 
     async def _carried(self, context: WriteContext, condition: Callable[[], bool]) -> None:
         if not condition():

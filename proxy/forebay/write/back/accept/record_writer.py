@@ -175,10 +175,11 @@ class RecordWriter:
         self, context: WriteContext, body: IncomingBody | None, stored: StoredBody, *, is_part: bool = False
     ) -> HeaderPairs:
         """The headers of the request to the origin: the client's, the verified checksums, and the MD5 of the bytes."""
-        sent = self.sent_headers(context)
+        has_checksums = self.has_checksums(context)
+        sent = _sent_headers(context, with_checksums=has_checksums)
         sent = sent if is_part else with_type(sent)
         names = {name.lower() for name, _ in sent}
-        checksums = dict(body.checksums) if body is not None and self.has_checksums(context) else {}
+        checksums = body.checksums if body is not None and has_checksums else {}
         added = [(name, value) for name, value in checksums.items() if name not in names]
         if "content-md5" not in names:
             added.append(md5_header(stored))
@@ -186,10 +187,7 @@ class RecordWriter:
 
     def sent_headers(self, context: WriteContext) -> HeaderPairs:
         """The client's headers that go to the origin: with its checksums, which were verified, where that knows any."""
-        sent = forwarded_headers(context.forward.request.headers)
-        if self.has_checksums(context):
-            return sent
-        return tuple(pair for pair in sent if not pair[0].lower().startswith("x-amz-checksum-"))
+        return _sent_headers(context, with_checksums=self.has_checksums(context))
 
     def _dialect(self, context: WriteContext) -> Dialect:
         return self._routes.of(context.forward.target.bucket).dialect
@@ -254,6 +252,13 @@ class RecordWriter:
         if document:
             await context.reply.write(document)
         await context.reply.finish()
+
+
+def _sent_headers(context: WriteContext, *, with_checksums: bool) -> HeaderPairs:
+    sent = forwarded_headers(context.forward.request.headers)
+    if with_checksums:
+        return sent
+    return tuple(pair for pair in sent if not pair[0].lower().startswith("x-amz-checksum-"))
 
 
 def with_type(headers: HeaderPairs) -> HeaderPairs:

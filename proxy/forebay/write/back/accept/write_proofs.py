@@ -13,14 +13,14 @@ later.
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
-
-from cachetools import TTLCache
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode
+
+K = TypeVar("K")
 
 MAX_PROOFS: Final = 10_000
 OUTGROWN_SECONDS: Final = 24 * 3600.0
@@ -44,19 +44,49 @@ class WriteProof(NamedTuple):
     """The bucket, and the first folder of the key."""
 
 
+class _Leases(Generic[K]):
+    """What is known of each key, for a lease from when it was learnt, and of MAX_PROOFS keys at most. Not cachetools'
+    TTLCache: every small write asks three times, and each took six calls."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._values: dict[K, tuple[bool, float]] = {}
+        """With the times when they end, in ascending order."""
+
+    def get(self, key: K) -> bool | None:
+        """Returns what is known; None: nothing is."""
+        found = self._values.get(key)
+        return found[0] if found is not None and self._clock() < found[1] else None
+
+    def __setitem__(self, key: K, value: bool) -> None:
+        self.remove(key)
+        self._values[key] = value, self._clock() + self._seconds
+        if len(self._values) > MAX_PROOFS:
+            del self._values[next(iter(self._values))]
+
+    def remove(self, key: K) -> None:
+        """Nothing is known of it any more."""
+        self._values.pop(key, None)
+
+    def clear(self) -> None:
+        """Nothing is known of any."""
+        self._values.clear()
+
+
 class WriteProofs:
     """The proofs of one worker. `lease`: seconds; `clock`: seconds from any origin."""
 
     def __init__(self, lease: float, clock: Callable[[], float], peers: Peers | None = None) -> None:
-        self._proofs: TTLCache[WriteProof, bool] = TTLCache(MAX_PROOFS, lease, clock)
-        self._versioned: TTLCache[str, bool] = TTLCache(MAX_PROOFS, lease, clock)
-        self._opaque: TTLCache[str, bool] = TTLCache(MAX_PROOFS, lease, clock)
-        self._outgrown: TTLCache[ObjectName, bool] = TTLCache(MAX_PROOFS, OUTGROWN_SECONDS, clock)
+        self._proofs = _Leases[WriteProof](lease, clock)
+        self._versioned = _Leases[str](lease, clock)
+        self._opaque = _Leases[str](lease, clock)
+        self._outgrown = _Leases[ObjectName](OUTGROWN_SECONDS, clock)
         self._peers = peers or Peers()
 
     def covers(self, proof: WriteProof) -> bool:
         """Returns whether the origin would accept such a write, as far as is known."""
-        return proof in self._proofs
+        return self._proofs.get(proof) is True
 
     def add(self, proof: WriteProof) -> None:
         """The origin has accepted such a write."""
@@ -68,7 +98,7 @@ class WriteProofs:
 
     def revoke(self, proof: WriteProof) -> None:
         """The origin has refused such a write."""
-        if proof in self._proofs:
+        if self._proofs.get(proof):
             self._change(proof, is_proven=False)
 
     def forget_all(self) -> None:
@@ -87,17 +117,17 @@ class WriteProofs:
 
     def has_opaque_etags(self, bucket: str) -> bool:
         """Returns whether the bucket's ETags were seen to be no MD5s, so that none can be given beforehand."""
-        return bucket in self._opaque
+        return self._opaque.get(bucket) is True
 
     def set_opaque_etags(self, bucket: str) -> None:
         """The origin has shown that the bucket's ETags are no MD5s."""
-        if bucket not in self._opaque:
+        if not self._opaque.get(bucket):
             self._peers.notify({"kind": "write_proof", "bucket": bucket, "opaque": True})
         self._opaque[bucket] = True
 
     def has_outgrown(self, name: ObjectName) -> bool:
         """Returns whether an upload of the object was lately larger than the journal."""
-        return name in self._outgrown
+        return self._outgrown.get(name) is True
 
     def set_outgrown(self, name: ObjectName) -> None:
         """An upload of the object is larger than the journal: the next one is the origin's from the beginning."""
@@ -119,7 +149,7 @@ class WriteProofs:
         self._set(proof, is_proven=message.get("proven") is True)
 
     def _change(self, proof: WriteProof, *, is_proven: bool) -> None:
-        if is_proven is not (proof in self._proofs):
+        if is_proven is not self.covers(proof):
             self._peers.notify(
                 {"kind": "write_proof", "write": proof.kind, "folder": proof.folder, "proven": is_proven}
             )
@@ -129,7 +159,7 @@ class WriteProofs:
         if is_proven:
             self._proofs[proof] = True
         else:
-            self._proofs.pop(proof, None)
+            self._proofs.remove(proof)
 
 
 def proof_of(operation: str, name: ObjectName) -> WriteProof | None:

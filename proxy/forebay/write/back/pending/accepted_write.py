@@ -39,8 +39,7 @@ class CompletedPart(NamedTuple):
     record: RecordId
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedWrite:
+class AcceptedWrite(NamedTuple):
     """A write that changes an object."""
 
     kind: WriteKind
