@@ -3,8 +3,8 @@
     GET, HEAD     the pending writes of one object, as JSON, as they were accepted
     listing       the objects that have any
 
-A principal sees the writes of objects that it may read. They are read-only here: the operator retries or discards
-writes on the admin port.
+A principal sees the writes of objects that it may read; one with its own origin credential sees none, as only the
+origin knows what that may read. They are read-only here: the operator retries or discards writes on the admin port.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class WriteResource:
 
     async def _writes(self, owner: ResourceOwner, prefix: str) -> list[PendingWrite]:
         found: list[PendingWrite] = []
-        after: str | None = ""
+        after: str | None = "" if owner.identity is None else None
         while after is not None:
             page = await self._backlog.page(owner.bucket, prefix, "", after)
             found += [each for each in page.writes if may_read(owner.principal, ObjectName(each.bucket, each.key))]

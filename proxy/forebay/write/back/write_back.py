@@ -253,13 +253,15 @@ class WriteBack:
         """Returns the answer to a ListParts or ListMultipartUploads that shows uploads of the journal; None: the origin
         answers. `is_own`: the principal has no credential of its own at the origin. Raises S3Error, OriginError,
         Throttled."""
+        if not is_own:
+            return None
         if operation == "ListParts":
             upload_id = target.param("uploadId") or ""
             upload = self.uploads.find(target.name, upload_id)
             if upload is not None and upload.origin_id:
                 return await self._moved.parts_document(upload, target)
             return parts_document(self.uploads, target) if is_local(upload_id) else None
-        if operation == "ListMultipartUploads" and is_own:
+        if operation == "ListMultipartUploads":
             return await self._upload_listings.answer(target)
         return None
 

@@ -30,6 +30,7 @@ from forebay.write.forward_request import WriteContext
 _UPLOAD_OPERATIONS: Final = frozenset(
     {"UploadPart", "UploadPartCopy", "CompleteMultipartUpload", "AbortMultipartUpload"}
 )
+_OWN_CREDENTIAL: Final = "a credential of the client's own"
 
 
 class Acceptance:
@@ -59,6 +60,8 @@ class Acceptance:
         if operation in _UPLOAD_OPERATIONS:
             if not is_local(forward.upload.upload_id):
                 return "its upload is the origin's"
+            if forward.identity is not None:  # the origin decides, and knows no such upload
+                return _OWN_CREDENTIAL
             return await self._uploads.obstacle(context)
         if decision is None or decision.write != "back":
             return "the rule"
@@ -94,7 +97,7 @@ class Acceptance:
         if self._writer.has_failed:
             return "the journal has failed"
         if forward.identity is not None:
-            return "a credential of the client's own"
+            return _OWN_CREDENTIAL
         credential_reason = self._probe.credential_obstacle(forward.target.bucket or "")
         if credential_reason is not None:
             return credential_reason
