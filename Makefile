@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help serve demo test format lint types floors tests bench peers clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 serve: $(VENV)/.proxy  ## serve: what FOREBAY_CONFIG or FOREBAY_ORIGIN__ENDPOINT say, else an embedded origin with sample data
 	@exec $(BIN)/forebay serve

@@ -56,7 +56,8 @@ def _check(path: Path, export: Path | None, endpoint: str | None, *, is_locked: 
     ]
     lines += [f"damaged  record {record.number} of log {record.log} is no write" for record in report.unreadable]
     size, damaged = sum(each.write.size for each in report.writes), sum(bool(each.damage) for each in report.writes)
-    lines.append(f"{len(report.writes)} pending writes of {format_size(size)}, {damaged} damaged.")
+    writes = "1 pending write" if len(report.writes) == 1 else f"{len(report.writes)} pending writes"
+    lines.append(f"{writes} of {format_size(size)}, {damaged} damaged.")
     if report.unfinished_parts:
         lines.append(f"{report.unfinished_parts} parts of uploads that were not completed.")
     if report.orphans:

@@ -196,7 +196,7 @@ async def test_damage_is_printed_and_fails(filled: FilledJournal, capsys: pytest
 
 def test_other_directories_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check_journal_command(tmp_path, None) == 2
-    assert "holds no journal" in capsys.readouterr().err
+    assert "holds no journal; name the directory of journal.path." in capsys.readouterr().err
     (tmp_path / "lock").touch()
     versions: list[object] = [2, 99, []]
     for version in versions:

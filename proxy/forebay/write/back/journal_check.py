@@ -96,8 +96,10 @@ def locked_journal(path: Path) -> Iterator[bool]:
     """Keeps a Forebay from starting on this journal meanwhile. False: one runs. Raises NoJournal."""
     try:
         lock = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NoJournal(f"{path} holds no journal; name the directory of journal.path.") from None
     except OSError as error:
-        raise NoJournal(f"{path} holds no journal: lock: {error.strerror}.") from None
+        raise NoJournal(f"{path} can't be read: {error.strerror}.") from None
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
