@@ -13,6 +13,7 @@ import kubernetes_validate  # type: ignore[import-untyped] # has no stubs
 import pytest
 import yaml  # type: ignore[import-untyped] # comes with the AWS CLI; its stubs would be one more dependency for this
 
+from forebay.core.units import parse_size
 from forebay.settings import load_settings
 from forebay.settings.model import Settings
 
@@ -97,7 +98,25 @@ def test_mounts_exist_and_the_cache_is_writable(name: str) -> None:
 def test_requested_memory_is_enough(name: str) -> None:
     settings = settings_of(name)
     limit = int(forebay_of(pod_of(name))["resources"]["limits"]["memory"].removesuffix("Gi")) << 30
-    assert settings.memory.size + settings.memory.buffers + (300 << 20) <= limit
+    assert settings.memory.size + settings.memory.buffers + settings.memory.ahead + (300 << 20) <= limit
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_volumes_have_room_for_what_is_written(name: str) -> None:
+    """A pod that uses more of an emptyDir than its sizeLimit is evicted."""
+    pod, settings = pod_of(name), settings_of(name)
+    paths = {mount["name"]: Path(mount["mountPath"]) for mount in forebay_of(pod)["volumeMounts"]}
+    held_path = Path(settings.limits.held_path or "/tmp")  # noqa: S108 # the system's, in a container
+    assert settings.ssd is not None
+    needed = {
+        Path("/state"): settings.limits.recordings + (1 << 30),  # a plan has 1 GiB at most
+        held_path: 2 * settings.limits.held,  # as much again for the starts of uploads
+        Path(settings.ssd.path): settings.ssd.size,
+    }
+    for volume in pod["volumes"]:
+        if "emptyDir" in volume:
+            held = sum(size for path, size in needed.items() if path.is_relative_to(paths[volume["name"]]))
+            assert parse_size(volume["emptyDir"]["sizeLimit"] + "B") >= held, volume["name"]
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
