@@ -12,7 +12,9 @@ from forebay.storage.journal.journal_layout import JournalLayout
 from forebay.storage.journal.journal_reclaim import reclaim
 from forebay.storage.journal.journal_record import encode_document
 from forebay.storage.journal.log_writer import LogWriter, NewRecord, RecordId
+from forebay.storage.journal.recovery_scan import scan_journal
 from forebay.storage.journal.settled_numbers import append_settled
+from harness.crash_disk import CrashDisk
 
 
 class _Files(JournalFiles):
@@ -132,3 +134,23 @@ def test_a_damaged_log_and_all_bodies_stay(journal: _Journal) -> None:
     journal.settle(read)
     for _ in range(2):
         assert (journal.reclaim(), journal.left()) == ([], ({".log", ".settled"}, {body.id}))
+
+
+def test_no_power_cut_brings_back_what_a_removed_log_had() -> None:
+    disk, layout = CrashDisk(), JournalLayout("/j")
+    disk.make_directory(layout.logs)
+    disk.make_directory(layout.bodies)
+    writer, body = LogWriter(disk, layout), BodyWriter(disk, layout)
+    body.append([b"body"])
+    ref = body.finish()
+    [record] = writer.append([NewRecord(encode_document({"written": 1, "bodies": (ref,)}))])
+    append_settled(disk, layout, record.log, [record.number])
+    assert reclaim(disk, layout, nullcontext()).pending == []
+    assert (len(disk.names(layout.logs)), len(disk.names(layout.bodies))) == (2, 1), "their writers hold them"
+    writer.close()
+    body.release()
+    reclaim(disk, layout, nullcontext())
+    assert (disk.names(layout.logs), disk.names(layout.bodies)) == ([], [])
+    assert disk.descriptors == 0
+    for after in disk.every_power_cut(most=10):
+        assert scan_journal(after, layout).pending == []

@@ -78,7 +78,7 @@ def _remove_unlocked(files: JournalFiles, path: str) -> None:
 def _locked(files: JournalFiles, path: str) -> int | None:
     """Returns a locked descriptor of a file; None: a writer has it, or it is gone."""
     try:
-        fd = files.open(path, writable=True)
+        fd = files.open(path, writable=True)  # NFS locks no other descriptor
     except FileNotFoundError:
         return None
     if files.lock(fd):
