@@ -287,7 +287,7 @@ class Client(ResourceCalls):
 
     @property
     def stats(self) -> ClientCounts:
-        """What this client, in this process, has sent so far, by which way, and what fell back."""
+        """Counts of the requests that this client has sent in this process, by transport, and of fallbacks."""
         return self._stats.counts()
 
     def close(self) -> None:

@@ -53,7 +53,7 @@ class ServerUrl:
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """What a client was told and what it found."""
+    """The settings of a client: its arguments, and the defaults that it found."""
 
     server: ServerUrl
     region: str

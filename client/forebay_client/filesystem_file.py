@@ -87,7 +87,7 @@ class ForebayFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no t
         return bytes(body)
 
     def _initiate_upload(self) -> None:
-        """Nothing: whether there are parts is known when a block is full."""
+        """Does nothing: a multipart upload begins when a block is full."""
 
     def _upload_chunk(self, final: bool = False) -> bool:
         """Sends the buffer as a part; a file of one block is sent when it is closed."""

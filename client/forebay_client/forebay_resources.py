@@ -33,7 +33,7 @@ _OF_CREDENTIALS: Final = frozenset(
 
 
 class ResourceClient(Protocol):
-    """What the calls need of a client."""
+    """The methods of a client that the calls use."""
 
     def send_request(self, request: ObjectRequest, tolerated: frozenset[int] = frozenset()) -> ObjectResponse:
         """See forebay_client.transport.request_sender."""

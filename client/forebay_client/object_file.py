@@ -108,7 +108,7 @@ class ObjectFile(io.BufferedIOBase):
         return self.read(min(size, here) if size >= 0 else max(0, here))
 
     def peek(self, size: int = 1, /) -> bytes:
-        """What is here from the position on, at least a byte before the end; `readline` reads so much at once."""
+        """The buffered bytes from the position on, at least one before the end. `readline` reads as many at once."""
         start, stop = self._position, min(self._position + max(size, _PEEKED), self._position + self._left())
         if start < stop and not self._window_start <= start < self._window_start + len(self._window):
             if self._read_ahead >= _PEEKED:

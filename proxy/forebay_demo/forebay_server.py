@@ -22,7 +22,7 @@ _LOOK_EVERY = 0.02
 
 
 class OriginAddress(NamedTuple):
-    """What a Forebay must know of the origin."""
+    """The endpoint and credential of the origin."""
 
     endpoint: str
     region: str

@@ -25,7 +25,7 @@ LOCATION: Final[Argument] = (
     "location",
     {"type": location, "metavar": "s3://bucket/prefix", "help": "which objects"},
 )
-"""Which objects a command is about."""
+"""The location of the objects of a command."""
 FILE: Final = {"metavar": "FILE"}
 """Settings of an argument that is a file."""
 SIZE: Final = {"metavar": "SIZE"}

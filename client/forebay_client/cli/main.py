@@ -21,7 +21,7 @@ from forebay_client.cli.proxy_commands import run_proxy_command
 from forebay_client.cli.run_command import run_program
 
 _UNWRITABLE: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
-"""What a write to standard output fails with where that is a file."""
+"""The errors of writes to standard output, if it is a file."""
 
 
 def main(arguments: Sequence[str] | None = None, context: CommandContext | None = None) -> int:

@@ -39,12 +39,12 @@ class FairSemaphore:
 
     @property
     def capacity(self) -> int:
-        """What may be in use at once."""
+        """The amount that may be in use at once."""
         return self._capacity
 
     @property
     def in_use(self) -> int:
-        """What was acquired and not yet released."""
+        """The amount that was acquired and not yet released."""
         return self._in_use
 
     @property
@@ -133,7 +133,7 @@ class SemaphoreShare:
         """One in `divisor` of the capacity of `whole`."""
         self._whole, self._divisor = whole, divisor
         self.in_use = 0
-        """What was acquired here and not yet released."""
+        """The amount that was acquired here and not yet released."""
 
     def has(self, amount: int) -> bool:
         """Returns whether `amount` is free, of the share and of the whole."""

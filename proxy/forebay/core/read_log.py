@@ -40,7 +40,7 @@ def read_hash(key: str, start: int) -> int:
 
 
 class LogContext(NamedTuple):
-    """What the reads of a log have in common."""
+    """The facts that all reads of a log share."""
 
     bucket: str
     principal: str

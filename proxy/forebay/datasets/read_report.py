@@ -43,7 +43,7 @@ class SampledRead(NamedTuple):
     sent: int
     """Bytes of it that were read."""
     before: ReadTotals
-    """What the same report counts before this read."""
+    """The counts of the same report before this read."""
 
 
 @dataclass(slots=True)

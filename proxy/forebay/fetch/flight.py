@@ -60,7 +60,7 @@ class Flight:
         self.length = length
         self.filled = 0
         self.source: Literal["flight", "joined", "worker"] = "flight"
-        """What it is to the reader that started it: see forebay.fetch.ordered_body.ByteSource."""
+        """The source of the block for the reader that started the flight: see forebay.fetch.ordered_body.ByteSource."""
         # Allocated with the first byte: memory for a whole run at once takes milliseconds of the loop's time.
         self._buffer = _NOTHING
         self._failure: Exception | None = None

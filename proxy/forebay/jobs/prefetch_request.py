@@ -64,5 +64,5 @@ class PrefetchLookup(PrefetchService, Protocol):
     """A prefetch service that finds bytes which are cached already, without a wait."""
 
     def find_nowait(self, request: PrefetchRequest) -> PrefetchOutcome | None:
-        """What `fetch` returns, for bytes that are all here; None: only `fetch` can say."""
+        """The outcome that `fetch` would return, if all bytes are cached; None: call `fetch`."""
         ...

@@ -47,7 +47,7 @@ class WarmUpJob:
     resumed: int = 0
     """How often it has gone on after a restart."""
     waiting_for: str | None = None
-    """What it waits for, for people; None: nothing holds it up."""
+    """The reason why it waits, for people; None: it does not wait."""
     bucket: str = ""
     """The bucket of all its objects; empty: they are in several."""
     listed: int = 0
@@ -64,7 +64,7 @@ class WarmUpJob:
     bytes_fetched: int = 0
     """Of `bytes_done`, those that came from the origin for this job."""
     capacity: int = 0
-    """What the cache can keep of one set of objects, when the listing ended."""
+    """Bytes that the cache could keep of one set of objects when the listing ended."""
     fits: bool | None = None
     """Whether all that is wanted is at most `capacity`; None: not known yet, or the sizes are not."""
     kept: int | None = None
@@ -84,7 +84,7 @@ class WarmUpJob:
 
     @property
     def kind(self) -> str:
-        """What it does, in a word for the log."""
+        """Its action, in a word for the log."""
         return "warm-up" if self.order.pack is None else self.order.pack.action
 
     @property

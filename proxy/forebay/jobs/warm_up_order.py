@@ -41,7 +41,7 @@ class ListedSource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WarmUpOrder:
-    """What a job is to do. Sizes in bytes, times in seconds since the epoch."""
+    """The order of a job. Sizes in bytes, times in seconds since the epoch."""
 
     sources: tuple[ListedSource, ...] = ()
     """Listed in this order, behind the entries of the job's lists."""

@@ -52,7 +52,7 @@ class PackedObjects:
 
     @property
     def checksums(self) -> ObjectChecksums:
-        """Those of objects; a member has its own with it."""
+        """The checksums of objects. A member carries its own."""
         return self._resolver.checksums
 
     async def resolve(self, request: LookupRequest, *, leads: bool = False) -> Resolution:

@@ -34,7 +34,7 @@ BegunRead: TypeAlias = SentRead | RelayedRead
 
 
 class LookupKey(NamedTuple):
-    """What is looked up about an object. Readers with equal keys share a lookup."""
+    """The subject of a lookup. Readers with equal keys share one."""
 
     kind: Literal["GET", "HEAD", "check", "checksums"]
     """GET and HEAD open an object that has no known head, `check` revalidates one."""

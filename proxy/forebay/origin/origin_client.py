@@ -290,7 +290,8 @@ class OriginClient:
         await self.pool.probe(self.endpoint.url_of(None, None, ()), _PROBE_AGENT)
 
     async def judge_key(self, key: SecretKey) -> CredentialRefusal | None:
-        """What a ListBuckets signed with `key` says of it; None: accepted. Raises ConnectionFault, OriginError."""
+        """The refusal of a ListBuckets that is signed with `key`; None: it is accepted. Raises ConnectionFault,
+        OriginError."""
         request = OriginRequest("GET", operation="ListBuckets", credential=key)
         url = self.endpoint.url_of(None, None, ())
         response = await self.pool.send("GET", url.server, await self._probe_signer.head(request, url), fresh=True)

@@ -50,8 +50,8 @@ class OriginRequest(NamedTuple):
     """Whether it repeats a read that is late (forebay.origin.reads.hedging): over a new connection, and only if it need
     not wait for a turn."""
     paced_by: Literal["body", "response"] | None = None
-    """What depends on a client while the request has its turn (forebay.origin.turns.request_turns): the body, which is
-    still to come, or the response, which is passed on as the client accepts it."""
+    """The part that depends on a client while the request has its turn (forebay.origin.turns.request_turns): the body,
+    which is still to come, or the response, which is passed on as the client accepts it."""
 
     before_completion: Callable[[], Awaitable[None]] | None = None
     """Of a write: awaited once, when a connection has been made, before the bytes are sent that complete the request.

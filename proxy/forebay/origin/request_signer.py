@@ -75,7 +75,7 @@ class RequestSigner:
         self.speaks_oss = speaks_oss
         self._second = 0
         self._templates: dict[Hashable, _HeadTemplate] = {}
-        """Those of `_second`."""
+        """The templates of the second `_second`."""
         self._latest: tuple[OriginRequest, str, SecretKey, _HeadTemplate] | None = None
         """The last template that was used for reads of any object, which all pass the same OriginRequest. Before it:
         the request, the host and the key that it was made for."""

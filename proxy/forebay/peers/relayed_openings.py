@@ -31,7 +31,7 @@ from forebay.peers.opening_frames import (
 )
 
 KIND: Final = "openings"
-"""What the first document of the connection says."""
+"""The kind in the first document of the connection."""
 
 _log = logging.getLogger(__name__)
 

@@ -32,7 +32,7 @@ class ResponseStream:
         self._heartbeat = heartbeat
         self._keep = keep
         self._rest = memoryview(b"")
-        """What is left of a frame that was larger than the target."""
+        """The rest of a frame that was larger than the target."""
         self._left = -1
         """Bytes of the body that are still to come; -1: not known."""
         self._is_open = True

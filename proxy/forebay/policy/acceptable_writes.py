@@ -57,7 +57,7 @@ _LONGEST_SEGMENT: Final = 255
 _REFUSED_SEGMENT: Final = re.compile(r"(?:^|/)(?:\.{0,2}/|\.{1,2}$)")
 """Empty, `.` or `..`, which MinIO refuses; a slash at the end is none."""
 _DEFAULT_CLASS: Final = ("x-amz-storage-class", "STANDARD")
-"""What a bucket does by default: s3cmd says so with every write."""
+"""The default of a bucket, which s3cmd sends with every write."""
 _ENCRYPTION: Final = "x-amz-server-side-encryption"
 _CONDITIONS: Final = frozenset({"if-match", "if-none-match", "if-modified-since", "if-unmodified-since"})
 

@@ -51,7 +51,7 @@ RESOURCE_OPERATIONS: Final = frozenset(
         "GetBatch",
     }
 )
-"""Those on one of Forebay's own resources."""
+"""The accesses to one of Forebay's own resources."""
 RESOURCE_LISTINGS: Final = frozenset({"ListObjects", "ListObjectsV2"})
 
 _SEAL: Final = object()

@@ -26,7 +26,7 @@ from typing import Generic, NamedTuple, TypeVar
 from forebay.core.names import ObjectName
 
 W = TypeVar("W", bound=Hashable)
-"""What identifies a write."""
+"""The identity of a write."""
 
 
 class WriteInterval(NamedTuple):

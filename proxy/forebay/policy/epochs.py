@@ -50,7 +50,7 @@ class _Unit:
 
 
 class Coverage(NamedTuple):
-    """What a pass has read, estimated from the sample: distinct units, and their bytes."""
+    """Distinct units that a pass has read, and their bytes, estimated from the sample."""
 
     units: int
     size: int
@@ -81,7 +81,7 @@ class EpochDetector(Generic[Mark]):
         self.epoch = 1
         """The number of the current pass."""
         self.last: Coverage | None = None
-        """What the pass before this one had read; None in the first."""
+        """The coverage of the pass before this one; None in the first."""
 
     def __repr__(self) -> str:
         return f"<EpochDetector epoch {self.epoch}, {self._read} of {len(self)} units>"
@@ -97,7 +97,7 @@ class EpochDetector(Generic[Mark]):
 
     @property
     def current(self) -> Coverage:
-        """What this pass has read so far."""
+        """The coverage of this pass so far."""
         return self._coverage(self._read, self._read_size)
 
     def record(self, unit: int, size: int, mark: Mark) -> Mark | None:

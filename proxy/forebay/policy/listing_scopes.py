@@ -22,7 +22,7 @@ class ListingScope(NamedTuple):
     """A namespace from whose snapshot a listing may be answered."""
 
     prefix: str
-    """What all its keys begin with; empty: the bucket."""
+    """The prefix of all its keys; empty: the whole bucket."""
     freshness: MaxAge | Immutable
     """Of this listing. Another one of the same namespace may have a longer one."""
 

@@ -33,7 +33,7 @@ class Pool:
 
 
 class Population(Protocol):
-    """What shares a tier with others: a pool, or all objects without one."""
+    """Objects that share a tier with others: a pool, or all objects without one."""
 
     @property
     def used(self) -> int:

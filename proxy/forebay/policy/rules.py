@@ -47,7 +47,7 @@ class Decision:
     write: Write
     conflict: Conflict
     fence: tuple[Pattern, ...]
-    """Those of the objects whose writes are acknowledged once the origin has them."""
+    """The patterns of objects whose writes are acknowledged once the origin has them."""
     listing: Listing
     """Whether a listing of it may be answered here: policy.listing_scopes has what holds for a whole prefix."""
     packed: str | None
@@ -62,7 +62,7 @@ class Decision:
     quota: int | None
     """Bytes of a tier that the objects of `pool` may take; None: no bound of their own."""
     pool: Pool | None
-    """What bounds its space in the tiers; None: it shares that of all objects without one, in LRU order."""
+    """The pool that bounds its space in the tiers; None: it shares the LRU order of all objects without one."""
     rule: str
     """The data set that it counts as, a label of metrics: the first name that a rule gives it, else the path of the
     rule that makes its pool, else that of the first rule that matches, "default" if none does."""
@@ -104,9 +104,9 @@ class Rules:
         self._has_pools = any(rule.eviction is not None or rule.quota is not None for rule in rules)
         self._reserved = replace(defaults, accelerate=False)
         self.listings = ListingScopes(rules)
-        """Which listings are answered here."""
+        """The listings that are answered here."""
         self.packed = PackedScopes(rules, defaults.freshness)
-        """Which listings have members of packs."""
+        """The listings that include members of packs."""
 
     @property
     def reads_ahead(self) -> bool:

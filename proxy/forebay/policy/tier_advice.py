@@ -61,12 +61,12 @@ class TierOutlook:
 
 @dataclass(frozen=True, slots=True)
 class TierAdvice:
-    """What to set for one data set."""
+    """The settings to choose for one data set."""
 
     outlooks: tuple[TierOutlook, ...]
     """By size. Empty: too little was read again to say anything."""
     eviction: Eviction | None
-    """What to set; None: no advice."""
+    """The eviction to choose; None: no advice."""
     quota: int | None
     """Bytes that hold the whole set, if the tiers have them; None: all of the tiers is needed."""
     factor: float | None

@@ -138,7 +138,7 @@ def forwarded_query(query: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str]
 
 @lru_cache(maxsize=256)  # the requests of a client have the same names each time
 def _forwarded_names(names: tuple[str, ...], extensions: frozenset[str]) -> tuple[bool, ...] | None:
-    """Which of a request's headers are forwarded, each as it is; None: values have to be looked at."""
+    """Whether each header of a request is forwarded unchanged; None: the values have to be examined."""
     lowered = [name.lower() for name in names]
     if COPY_SOURCE in lowered or _DECODED_LENGTH in lowered:
         return None

@@ -35,7 +35,7 @@ class Access(Enum):
 
 
 class Effect(Enum):
-    """What a successful operation changes, and so what is invalidated."""
+    """The keys that a successful operation changes, which are then invalidated."""
 
     NOTHING = "nothing"
     OBJECT = "object"

@@ -41,7 +41,7 @@ class Operation:
     access: Access
     """The permission that it needs: on the object, or on the whole bucket or the listed prefix."""
     effect: Effect
-    """What a success changes: an upper bound."""
+    """The keys that a success changes at most."""
     is_plain_read: bool
     """Whether it is a GET or HEAD of the current version of an object or of a range, without further parameters."""
     variant: ReadVariant | None = None

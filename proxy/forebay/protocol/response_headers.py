@@ -252,7 +252,7 @@ class FieldRoles(NamedTuple):
     last_modified: int
     version_id: int
     kept: tuple[int, ...]
-    """Those that belong to the object itself, without its checksums."""
+    """The positions of headers that belong to the object itself, without its checksums."""
     kept_with_checksums: tuple[int, ...]
     is_restricted: bool
     """Whether there is a field that may say that only the origin can answer for the object."""

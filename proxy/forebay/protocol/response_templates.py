@@ -113,7 +113,7 @@ class ResponseTemplate:
 
 
 class ResponseTemplates:
-    """Those of one origin."""
+    """The response templates of one origin."""
 
     def __init__(self) -> None:
         self._templates: list[ResponseTemplate] = []

@@ -46,7 +46,7 @@ class TarScan:
         """Bytes from there on without which nothing more can be found."""
         self.is_complete = False
         self._records: dict[str, str] = {}
-        """What an extended header says of the member behind it."""
+        """The records of an extended header, about the member behind it."""
 
     def feed(self, content: bytes) -> list[TarMember]:
         """The members whose headers are in `content`, the bytes of the archive from `position` on. Raises

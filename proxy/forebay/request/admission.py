@@ -91,7 +91,7 @@ class Admission(NamedTuple):
     operation: Operation
     permit: Permit
     decision: Decision | None
-    """What the rules say of the object; None where the target is no object."""
+    """The rules' decision for the object; None if the target is no object."""
     identity: OriginIdentity | None
     """Whose credential requests to the origin carry; None for Forebay's own."""
     name: ObjectName | None
@@ -99,7 +99,7 @@ class Admission(NamedTuple):
 
     @property
     def variant(self) -> ReadVariant | None:
-        """Which read of an object a cache may answer; None for anything else."""
+        """The variant of a read that a cache may answer; None for all other requests."""
         return PLAIN if self.operation.is_plain_read else self.operation.variant
 
     @property

@@ -27,7 +27,7 @@ _ANY: Final = "*"
 _DELETE: Final = "DeleteObject"
 _CONDITIONAL: Final = frozenset({"PutObject", "CopyObject", "CompleteMultipartUpload", _DELETE})
 _FORBIDDING: Final = _CONDITIONAL | {"CreateMultipartUpload"}
-"""What OSS refuses with `x-oss-forbid-overwrite`."""
+"""The operations that OSS refuses under `x-oss-forbid-overwrite`."""
 
 
 class PackedConditions:

@@ -48,12 +48,12 @@ _METADATA: Final = re.compile(
 )
 """Headers that a copy takes from its source; also those that a request which replaces them sets."""
 _STORED_AS: Final = ("x-amz-storage-class", "x-amz-server-side-encryption", "x-amz-website-redirect-location")
-"""What the names of headers begin with that say how an object is stored."""
+"""Prefixes of the headers about the storage of an object."""
 _OF_COPIES: Final = (
     *(COPY_SOURCE, _DIRECTIVE, "x-amz-tagging-directive", "content-", "x-amz-content-sha256", "x-amz-checksum-"),
     *("x-amz-sdk-checksum-", "x-amz-trailer", "x-amz-decoded-content-length", SOURCE_OWNER),
 )
-"""What the names of headers begin with that a PUT of the bytes has not: its body is another one than the copy's."""
+"""Prefixes of the headers of a copy that a PUT of the bytes does not have: it has another body."""
 _REPLACED: Final = ("etag", "content-length", "content-type", "x-amz-checksum-")
 
 

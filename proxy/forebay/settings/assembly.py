@@ -48,7 +48,7 @@ _STATE_DIRECTORIES: Final = (
 )
 _FETCH: Final = tuple(field.name for field in fields(FetchSettings))
 _SHARED: Final = ("connect_timeout", "answer_timeout", "hedge_after", "concurrency", "attempts")
-"""What an entry of `[[origins]]` has from `[origin]`, where it does not set it."""
+"""Settings that an entry of `[[origins]]` has from `[origin]` if it does not set them."""
 _SECRET_SUFFIXES: Final = ("", "_env", "_file")
 _EXCLUSIVE: Final = {
     "": "one of access_key, profile and anonymous, or none for the usual provider chain",

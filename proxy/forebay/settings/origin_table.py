@@ -24,7 +24,7 @@ def _origin(table: str) -> tuple[Setting, ...]:
 
 
 def _identity(table: str) -> tuple[Setting, ...]:
-    """Which object store it is, and how it is spoken to."""
+    """The settings of the object store and its protocol."""
     is_listed = table.endswith("[]")
     return (
         Setting(
@@ -60,7 +60,7 @@ def _identity(table: str) -> tuple[Setting, ...]:
 
 
 def _credential(table: str) -> tuple[Setting, ...]:
-    """What Forebay signs with there, and whose certificates it accepts."""
+    """The settings of Forebay's credential there, and of the accepted certificates."""
     return (
         Setting(
             f"{table}.profile",

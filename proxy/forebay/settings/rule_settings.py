@@ -14,7 +14,7 @@ the same, but the bytes are never cached; the next read fetches them. `back`: ac
 be, and cached once the origin has it; else `through`."""
 
 Conflict: TypeAlias = Literal["keep", "overwrite"]
-"""What becomes of a pending write of an object that somebody else wrote meanwhile. `keep`: it waits for a person."""
+"""The treatment of a pending write if somebody else wrote the object meanwhile. `keep`: it waits for a person."""
 
 Eviction: TypeAlias = Literal["lru", "epoch"]
 """`lru`: what was read last stays. `epoch`: a stable share of the blocks stays (forebay.policy.stable_share)."""

@@ -44,7 +44,7 @@ class CacheOrigin:
 
     @property
     def id(self) -> str:
-        """What new content is addressed by."""
+        """The id in the addresses of new content."""
         return self.cache_id or self.endpoint
 
     @property

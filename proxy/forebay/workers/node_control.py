@@ -222,7 +222,7 @@ class NodeControl(SharedControl):
         return DataSetList(merged_rows([answer.data_sets for _, answer in answers]))
 
     async def advice(self, source: AdviceSource = "reads") -> AdviceList:
-        """That of the worker which knows all reads, and keeps the recordings."""
+        """The advice of the worker that collects all reads and keeps the recordings."""
         answers = await self.calls.answers(DataSetVerbs.advice, source)
         return AdviceList(tuple(row for _, answer in answers for row in answer.data_sets))
 

@@ -40,7 +40,7 @@ def condition_of(operation: str, etag: str) -> HeaderPairs:
 
 
 class ConditionalWrites:
-    """What origins were seen to refuse. `origin_of`: the name of the origin that has a bucket."""
+    """The conditions that origins were seen to refuse. `origin_of`: the name of the origin that has a bucket."""
 
     def __init__(self, origin_of: Callable[[str], str]) -> None:
         self._origin_of = origin_of

@@ -60,6 +60,6 @@ class WriteContext(NamedTuple):
     forward: ForwardRequest
     principal: Principal
     decision: Decision | None
-    """What the rules say of the object; None for a bucket."""
+    """The rules' decision for the object; None for a bucket."""
     reply: Reply
     record: RequestRecord

@@ -46,7 +46,7 @@ class IncomingBody:
         self._is_read = False
         self._ahead: SpooledBody | None = None
         self._next: Piece | None = None
-        """What was read after `_ahead`, and is not in the spool."""
+        """The piece that was read after `_ahead`, and is not in the spool."""
 
     @property
     def declared_md5(self) -> bytes | None:

@@ -50,7 +50,7 @@ class WholeBucket:
 
 
 AffectedKeys: TypeAlias = Sequence[ObjectName] | WholeBucket
-"""What a write may change."""
+"""The keys that a write may change."""
 
 
 class Joinable(Protocol):
@@ -201,7 +201,7 @@ class Invalidator:
 
     @asynccontextmanager
     async def announced(self, affected: AffectedKeys) -> AsyncGenerator[None]:
-        """What is done meanwhile is in doubt in the other workers if this one dies, and in all of them if the origin
+        """A write within this scope is in doubt in the other workers if this one dies, and in all of them if the origin
         fails."""
         write = self.begin_write()
         message = encode_affected(affected) | {"keep": None, "write": write}

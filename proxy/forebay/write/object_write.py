@@ -65,13 +65,13 @@ class _Document:
 
     body: bytes | None = None
     parts: Sequence[UploadedPart] | None = None
-    """What a completion lists; None where the origin reads it otherwise."""
+    """The parts that a completion lists; None: the document has a form that only the origin reads."""
     listed: Sequence[ListedKey] = ()
-    """What a batch delete lists."""
+    """The keys that a batch delete lists."""
     is_quiet: bool = False
     """Whether its answer names failures only."""
     resources: Sequence[ListedKey] = ()
-    """What it lists of Forebay's own, which is neither in `listed` nor in `body`."""
+    """The keys of Forebay's own resources that it lists. They are neither in `listed` nor in `body`."""
 
     @property
     def keys(self) -> list[str]:

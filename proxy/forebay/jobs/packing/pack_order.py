@@ -14,12 +14,12 @@ PART_SUFFIX: Final = ".part"
 
 @dataclass(frozen=True, slots=True)
 class PackOrder:
-    """What a job does with the pack of the keys under a prefix."""
+    """The order of a job about the pack of the keys under a prefix."""
 
     bucket: str
     prefix: str
     into: str = DEFAULT_INTO
-    """What the keys of packs begin with."""
+    """The prefix of the keys of packs."""
     shard_size: int = DEFAULT_SHARD
     """Bytes after which a shard ends."""
     action: PackAction = "pack"
@@ -28,7 +28,7 @@ class PackOrder:
 
     @property
     def base(self) -> str:
-        """What the keys of this pack begin with."""
+        """The prefix of the keys of this pack."""
         folder = self.prefix.strip("/")
         return f"{self.into}{folder}/" if folder else self.into
 

@@ -29,12 +29,12 @@ class ReceiveWait(asyncio.BufferedProtocol):
         self._templates: ResponseTemplates | None = None
         """Of the response that `_on_ready` waits for."""
         self._large: LargeBody | None = None
-        """What it waits for a large body with."""
+        """The memory and turns of a large body that is waited for."""
         self._at_once = AT_ONCE
         self._fault: ConnectionFault | None = None
         self._deadline = ResponseDeadline(self._loop, self._pass_deadline)
         self._timed_out = response_timed_out
-        """What passing the deadline means to whoever waits."""
+        """Makes the error that a waiter gets at the deadline."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The transport is connected."""

@@ -39,7 +39,7 @@ class ResponseReceiver(ReceiveWait):
         super().__init__()
         self.shared = shared
         self._buffer: bytearray | memoryview = EMPTY
-        """What was received and is not read yet, from `_start` to `_stop`."""
+        """The bytes that were received and not yet read, from `_start` to `_stop`."""
         self._start = self._stop = 0
         self._method = ""
         self._head: ResponseHead | None = None

@@ -20,7 +20,7 @@ _PIECE: Final = 256 * 1024
 
 
 class TransportResponse(Protocol):
-    """What both kinds have in common."""
+    """The interface of both kinds."""
 
     status: int
     reason: str

@@ -120,7 +120,7 @@ class ObjectOpened(NamedTuple):
     """The requested span, clipped to the object; empty for a HEAD."""
     body: ReadBody
     source: Literal["origin", "flight", "joined", "worker"] = "origin"
-    """Who sends it: the origin itself, or the worker that owns the object: from a flight of its own for this read, from
+    """The sender: the origin itself, or the worker that owns the object: from a flight of its own for this read, from
     one that another read had started, or from its tiers."""
 
 

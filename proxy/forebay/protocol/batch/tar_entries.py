@@ -23,7 +23,7 @@ from forebay.core.names import RESERVED_PREFIX
 from forebay.protocol.tar_header import MAX_SIZE, NAME_SIZE, extended_header, pax_record, tar_header
 
 MARKS: Final = f"{RESERVED_PREFIX}errors/"
-"""What the names of marks begin with."""
+"""The prefix of the names of marks."""
 INDEX: Final = "FOREBAY.index"
 KEY: Final = "FOREBAY.key"
 STATUS: Final = "FOREBAY.status"

@@ -36,7 +36,7 @@ def oss_response_headers(request: OssRequest | None, status: int, headers: Heade
 
 
 def oss_object_headers(request: OssRequest | None, status: int, headers: HeaderPairs) -> HeaderPairs:
-    """Those of `oss_response_headers` that are about the object, not about the request."""
+    """The headers of `oss_response_headers` that are about the object, not the request."""
     translated = list(_translated(headers))
     if request is None or request.name not in _READS or status not in {200, 206}:
         return tuple(translated)

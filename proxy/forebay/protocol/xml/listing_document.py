@@ -25,7 +25,7 @@ class PageForm(NamedTuple):
     owners: Sequence[str]
     """The Owner elements that marks in the entries stand for."""
     echoed_max_keys: str | None
-    """What the origin repeats of a `max-keys` above its own limit; None: the number as it came."""
+    """The `max-keys` that the origin returns for a number above its own limit; None: the number of the request."""
     limit: int
     """Names of a page, at most."""
 

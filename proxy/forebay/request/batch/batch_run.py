@@ -59,7 +59,7 @@ _BEGINNING: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class BatchServices:
-    """What every batch works with. `share`: of the buffers, for what batches hold."""
+    """The services that all batches use. `share`: the share of the buffers that batches may use."""
 
     cached: CachedEntries
     members: MemberReads
@@ -119,7 +119,7 @@ class BatchRun:
         """The first entry that has not begun."""
         self._pending: dict[int, _PendingEntry] = {}
         self._work = 0
-        """What was done since others had their turn."""
+        """The work that was done since other tasks had their turn."""
         self._ready: deque[int] = deque()
         """In the order of arrival: the pending entries that have something to write."""
         self._wake = asyncio.Event()

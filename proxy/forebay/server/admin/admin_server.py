@@ -116,7 +116,7 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
 
 
 def _settings_error_response(error: SettingsError) -> web.Response:
-    """What was wrong with a configuration, and what would be right. A secret isn't repeated, though the caller sent it:
+    """The problem of a configuration, and the allowed values. A secret isn't repeated, though the caller sent it:
     on a reload it came out of a file that the caller may not be able to read."""
     value = REDACTED if is_secret_name(error.where) else repr(redact(error.value))
     message = f"{error.where}: {refusal_reason(None if error.value is None else value, error.allowed)}"

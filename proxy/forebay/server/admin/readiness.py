@@ -82,7 +82,7 @@ def _check_reachable(workers: Sequence[OriginStats]) -> dict[ReadinessCheck, str
 
 
 def degraded_journal(journals: Iterable[JournalStats | None]) -> dict[DegradedPart, str]:
-    """What is wrong with the journal, by the stats of each worker."""
+    """The problems of the journal, by the stats of each worker."""
     known = [each for each in journals if each is not None]
     if not known:
         return {}

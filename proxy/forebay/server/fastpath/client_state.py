@@ -22,7 +22,7 @@ class ExtentSender(Protocol):
 
 
 class ClientState:
-    """What the fast lane keeps for one connection."""
+    """The state that the fast lane keeps for one connection."""
 
     __slots__ = ("_make_sender", "_sender", "has_unsent", "peer", "reader", "template")
 

@@ -84,7 +84,7 @@ class HeadTemplate:
     _pieces: list[bytes]
     """The fixed pieces of a presigned URL's query and the rest of its line; empty where a header has the signature."""
     _gap_indices: tuple[int, ...]
-    """Which gaps between the pieces hold the time, and last the signature."""
+    """The gaps between the pieces that hold the time, and last the signature."""
     _is_percent_encoded: bool
     """Whether the signature in the query may be percent-encoded."""
     _time_line: int

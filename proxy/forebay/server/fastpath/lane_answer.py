@@ -9,8 +9,8 @@ from forebay.request.admission import Admission
 from forebay.server.http.sendfile_writer import FileExtent
 
 HitResponse: TypeAlias = tuple[bytes, Sequence[Buffer], Sequence[FileExtent], int]
-"""What to write: the head; the body as buffers or as file extents; the size of the body. A small body is joined to its
-head: then there are neither, and the size is 0. A plain tuple, as an instance of a class takes ten times as long to
+"""The bytes to write: the head; the body as buffers or as file extents; the size of the body. A small body is joined to
+its head: then there are neither, and the size is 0. A plain tuple, as an instance of a class takes ten times as long to
 make."""
 
 

@@ -54,7 +54,7 @@ class ArrivingBody:
         return data[len(own) :]
 
     def break_off(self) -> None:
-        """Nothing more comes: the connection has ended."""
+        """Ends the body: the connection has ended before it."""
         self._is_broken = True
         self._wake()
 

@@ -11,7 +11,7 @@ from forebay.protocol.xml.s3_documents import error_document
 from forebay.server.fastpath.prepared_response import REQUEST_ID
 
 _TOO_MANY_HEADERS: Final = "Too many headers received"
-"""What aiohttp's error says, whose class says no more than that the request is bad."""
+"""The message of an error of aiohttp, whose class stands for every bad request."""
 
 
 def parse_error(exc: HttpProcessingError, max_headers: int) -> S3Error:

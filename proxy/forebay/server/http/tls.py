@@ -149,8 +149,8 @@ def expired_certificate_warning(server: ServerSettings) -> str | None:
 
 
 def _validity_error(files: PemFiles) -> str | None:
-    """What OpenSSL says of the certificate's dates; None: they are fine. A handshake in memory tells, with a client
-    that trusts this certificate, as Python does not show the dates of a server's own."""
+    """OpenSSL's error about the certificate's dates; None: they are valid. A handshake in memory finds it, with a
+    client that trusts this certificate, as Python does not show the dates of a server's own."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
     client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

@@ -29,7 +29,7 @@ class NamespaceParts:
     catalogue: PackCatalogue
     listings: Listings
     node_listings: NodeListings
-    """Those of whichever worker owns the namespace."""
+    """The listings of the worker that owns the namespace."""
     pages: PendingPages
     """Pages that no snapshot answers."""
 

@@ -50,8 +50,8 @@ class StorageParts:
     """The bytes of memory that clients on the Unix socket share."""
     spool: Spool
     upload_starts: Spool
-    """What was read ahead of uploads. By itself, so that uploads that drip take no space from bodies that must be
-    spooled."""
+    """The beginnings of uploads, which are read ahead. Apart from the spool, so that uploads that drip take no space
+    from bodies that must be spooled."""
 
 
 def compose_storage(

@@ -76,7 +76,7 @@ class ChannelBatch(FileOutput):
         self._entries: list[bytes] = []
         self._texts: list[bytes] = []
         self._pieces: list[tuple[int, Buffer]] = []
-        """What is to be copied, by its position in the run."""
+        """The pieces to copy, by their position in the run."""
         self._end = 0
         """Bytes of the run."""
         self._index = self._size = 0

@@ -61,7 +61,7 @@ class ChannelWriter:
         self.is_stalled = False
         """Whether the client does not read."""
         self._resumed: asyncio.Future[None] | None = None
-        """What drains wait for."""
+        """The end of a stall, for which drains wait; None: no drain waits."""
         self.ring: ClientRing | None = None
         self.was_used = False
         """Whether something was written since somebody took note of it."""

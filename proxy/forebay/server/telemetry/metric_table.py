@@ -63,7 +63,7 @@ TIER_OPERATIONS: Final = (
 """The operations of forebay.core.events.TierFailed."""
 _TIERS: Final = ("memory", "ssd")
 _OPERATIONS: Final = ("GetObject", "HeadObject", "PutObject", "DeleteObject", "ListObjects", "ListObjectsV2")
-"""Those of which the alerts on the origin begin at 0; others are seen from their second response on."""
+"""The operations whose series begin at 0, for the alerts on the origin."""
 
 CATALOGUE: Final = (
     # What clients asked and got.

@@ -18,7 +18,7 @@ MAX_ATTACHMENTS: Final = 8
 
 
 class HeadAttachment(Protocol):
-    """What can be attached to a head."""
+    """A value that can be attached to a head."""
 
     @property
     def cost(self) -> int:

@@ -14,7 +14,7 @@ NAMES_AT_ONCE: Final = 256
 
 
 class CachedObject(NamedTuple):
-    """What the tier holds of one object, for listings."""
+    """The head and the cached bytes of one object, for listings."""
 
     name: ObjectName
     head: Head | None

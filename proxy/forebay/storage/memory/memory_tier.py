@@ -82,7 +82,7 @@ class MemoryTier:
         self.arenas = Arenas(capacity)
         """The files of promoted blocks."""
         self.promotion = Promotion(self)
-        """What large hits are reported to."""
+        """Large hits are reported to it."""
         self.demote: Callable[[KeptBlocks], None] | None = self.promotion.demote
         """Copies blocks out of an arena that is given up, off the loop. Without it they are evicted."""
 

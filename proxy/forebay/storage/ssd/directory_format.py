@@ -49,7 +49,7 @@ class OriginRecord:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryFormat:
-    """What FORMAT says. Content of another layout, or of other origins alone, is discarded."""
+    """The content of FORMAT. Content of another layout, or of other origins alone, is discarded."""
 
     salt: bytes
     records: tuple[OriginRecord, ...]

@@ -214,7 +214,7 @@ class Job:
     seconds_left: float | None = None
     """An estimate; None: too early to say."""
     waiting_for: str | None = None
-    """What it waits for, for people: the origin, mostly."""
+    """The reason why it waits, for people: mostly the origin."""
     survives: bool = False
     """Whether it goes on after a restart of Forebay, which needs `server.state_dir`."""
     resumed: int = 0
@@ -298,7 +298,7 @@ class DecidedField:
 
 @dataclass(frozen=True, slots=True)
 class GrantedAccess:
-    """What a key may do with an object."""
+    """The rights of a key to an object."""
 
     key: str
     allow: tuple[str, ...]
@@ -325,4 +325,4 @@ class Explanation:
     """Whether the cached head may be used without a request; None: none is cached."""
     stale_because: str | None
     read: str
-    """What a plain read would do now."""
+    """The result that a plain read would have now."""

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 EvictionName: TypeAlias = Literal["lru", "epoch"]
 AdviceSource: TypeAlias = Literal["reads", "recordings"]
-"""What advice follows from: the reads since the start, or the epochs that were recorded."""
+"""The source of advice: the reads since the start, or the epochs that were recorded."""
 
 
 def check_source(value: object, name: str) -> AdviceSource:

@@ -12,7 +12,7 @@ MOST_SHARD: Final = 48 << 40
 
 
 def check_action(value: object, name: str) -> str:
-    """What the job does."""
+    """Checks the action of a pack job."""
     if not isinstance(value, str) or value not in PACK_ACTIONS:
         raise ValueError(f"{name!r} must be one of {', '.join(PACK_ACTIONS)}.")
     return value
@@ -38,7 +38,7 @@ class PackRequest:
     prefix: Annotated[str, check_key] = ""
     """Of the objects that are packed, or were; empty: the whole bucket."""
     into: Annotated[str, check_key] = DEFAULT_INTO
-    """What the keys of packs begin with."""
+    """The prefix of the keys of packs."""
     shard_size: Annotated[str | None, check_shard_size] = None
     action: Annotated[str, check_action] = "pack"
     only: Annotated[str, check_key] = ""

@@ -38,7 +38,7 @@ from forebay.settings.model import Settings
 
 
 class WorkerControl(SharedControl):
-    """What knows the settings of a worker. `verbs`: all of the admin port."""
+    """The verbs that know the settings of a worker. `verbs`: all of the admin port."""
 
     def __init__(self, parts: Parts, settings: Settings, source: ConfigSource) -> None:
         super().__init__(settings, source)

@@ -78,7 +78,7 @@ class WorkerRecordings(RecordingVerbs):
         return RecordingRemoved(info)
 
     async def inventory(self, bucket: str, name: str) -> Inventory | None:
-        """What was read, in the recorded order; None: there is no such recording."""
+        """The objects that were read, in the recorded order; None: there is no such recording."""
         found = await self._read(bucket, name)
         if found is None:
             return None

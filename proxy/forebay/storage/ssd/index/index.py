@@ -58,7 +58,7 @@ DAMAGE: Final = (
     lmdb.PanicError,
 )
 INDEX_ERRORS: Final = (lmdb.Error, IndexDamaged, MemoryError)
-"""What the reads raise."""
+"""The errors of reads."""
 
 
 class Tables(NamedTuple):

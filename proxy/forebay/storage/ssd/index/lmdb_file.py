@@ -52,7 +52,7 @@ class LmdbFile:
         if not metas or (damage is not None and not is_salvage):
             raise damage or PageDamaged("the commit is in no meta page")
         self.damage = damage
-        """What is wrong with the meta pages: the last commit may be missing."""
+        """The damage of the meta pages: the last commit may be missing."""
         self._meta = max(metas, key=lambda meta: meta.commit)
         if self.needed_size > 2 * self._size + MAX_UNWRITTEN:
             raise PageDamaged("the file is far shorter than it should be")

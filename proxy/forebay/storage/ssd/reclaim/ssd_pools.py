@@ -53,7 +53,7 @@ DEAD_SHARE: Final = 8
 
 
 class PoolBytes(NamedTuple):
-    """What a pool has in a tier."""
+    """The bytes of a pool in a tier."""
 
     name: str
     """Empty: the objects without a pool."""

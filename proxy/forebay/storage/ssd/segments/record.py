@@ -40,7 +40,7 @@ MIN_HEADER: Final = _IDENTITY.size + _CHECKSUM.size
 
 
 class RecordHeader(NamedTuple):
-    """What a record's header says, unverified: enough to find the next record."""
+    """The fields of a record's header, unverified: enough to find the next record."""
 
     address: bytes
     length: int

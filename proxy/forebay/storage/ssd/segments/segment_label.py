@@ -33,7 +33,7 @@ _NUMBER = struct.Struct(">I")
 
 
 class SegmentLabel(NamedTuple):
-    """What the blocks of a segment have in common."""
+    """The properties that all blocks of a segment share."""
 
     pool: bytes
     band: int

@@ -92,7 +92,7 @@ def slice_bits(slices: range) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What all verifications of an open directory share."""
+    """The state that all verifications of an open directory share."""
 
     verified: VerifiedExtents
     clock: Callable[[], float]
