@@ -24,7 +24,7 @@ class WarmRequest:
     locations: Sequence[Location]
     key_files: Sequence[KeyFile]
     columns: str | None
-    """Of an inventory."""
+    """The columns of an inventory."""
     is_literal: bool
     """Whether `*` and `?` stand for themselves."""
     bounds: Mapping[str, object]

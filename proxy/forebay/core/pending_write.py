@@ -37,7 +37,7 @@ class PendingWrite:
     """Complete: a multipart upload."""
     state: PendingState
     size: int
-    """Of the object."""
+    """The size of the object."""
     etag: str
     """As acknowledged; empty for a deletion."""
     accepted_at: float
@@ -48,7 +48,7 @@ class PendingWrite:
     waits_for: str
     """The id of the write that has to be at the origin first; empty: none."""
     parts: int
-    """Of a multipart upload."""
+    """The number of parts of a multipart upload."""
     headers: tuple[tuple[str, str], ...]
     """That the origin will be sent with the object."""
     is_of_other_origin: bool = False

@@ -22,7 +22,7 @@ class PlanProgress:
     """One plan. Sizes in bytes, times in seconds since the Unix epoch."""
 
     id: str
-    """Of the plan among all of the node."""
+    """The id of the plan among all of the node."""
     bucket: str
     name: str
     principal: str

@@ -92,7 +92,7 @@ class ReadGroup:
 
     @property
     def hashes(self) -> ReadHashes:
-        """Of each read."""
+        """The hash of each read."""
         return low_halves(self.codes)
 
     @property
@@ -102,12 +102,12 @@ class ReadGroup:
 
     @property
     def keys(self) -> list[str]:
-        """Of each read. No read is transient."""
+        """The key of each read. No read is transient."""
         return _picked(self.known.keys, self.numbers)
 
     @property
     def extents(self) -> list[int]:
-        """Of each read, as known reads have them. No read is transient."""
+        """The extent of each read, as known reads have them. No read is transient."""
         return _picked(self.known.extents, self.numbers)
 
     @property

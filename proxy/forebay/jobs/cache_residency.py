@@ -27,7 +27,7 @@ class ResidentObject(NamedTuple):
     """An object of which a head is cached, as far as its bytes are wanted. Sizes in bytes."""
 
     size: int
-    """Of the whole object."""
+    """The size of the whole object."""
     wanted: int
     memory: int
     """Bytes in the memory of some worker, a block counted once."""

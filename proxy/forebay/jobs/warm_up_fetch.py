@@ -113,7 +113,7 @@ class WarmUpFetch:
         self._planned = job.bytes_done
         """Bytes of the objects that were begun, as far as their sizes are known."""
         self._number = job.position.entries
-        """Of the next entry."""
+        """The number of the next entry."""
         self._entries = self._remaining()
 
     async def run(self) -> None:

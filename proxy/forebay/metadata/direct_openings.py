@@ -165,14 +165,14 @@ class DirectOpening:
         self.checksums, self._needs_flight = checksums, needs_flight
         self.sent: BegunRead
         self.head: Head | None = None
-        """Of the version that was opened. None: the reader's task resolves the version, and takes the lookup over."""
+        """The head of the opened version. None: the reader's task resolves the version, and takes the lookup over."""
         self.body: Buffer | None = None
         """All bytes of the version, for whoever began this to use before it calls `finish`; None: they have no
         place."""
         self.was_kept = False
         """Whether the owner of the object had it, fresh: nothing was fetched for this."""
         self._flight: Flight | None = None
-        """Of these bytes, where others share them."""
+        """The flight of these bytes, where others share them."""
         self._charged = 0
         """Bytes of the budget of buffers for a large body on its way."""
 

@@ -25,5 +25,5 @@ class LookupRequest(NamedTuple):
 
     @property
     def method(self) -> Literal["GET", "HEAD"]:
-        """Of the request that opens the object."""
+        """The method of the request that opens the object."""
         return "GET" if self.span is not None else "HEAD"

@@ -40,7 +40,7 @@ class ResolvedVersion:
 
     @property
     def block_size(self) -> int:
-        """Of the version that the bytes are read of."""
+        """The block size of the version that the bytes are read of."""
         return (self.head if self.stored is None else self.stored.head).block_size
 
     def landed(self, located: Span) -> tuple[int, Flight] | None:
@@ -63,7 +63,7 @@ class ShardExtent:
     """Where the bytes of a member of a pack begin, in its shard."""
 
     name: ObjectName
-    """Of the shard."""
+    """The name of the shard."""
     head: Head
     offset: int
 

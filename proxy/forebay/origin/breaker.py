@@ -34,7 +34,7 @@ class Outage(NamedTuple):
     """The origin can't be reached, as far as the latest probe knows."""
 
     cause: str
-    """Of the latest probe."""
+    """The failure of the latest probe."""
     since: float
     """When the first probe of the outage failed, on the breaker's clock."""
 

@@ -19,7 +19,7 @@ from forebay.origin.origin_response import OriginResponse
 from forebay.protocol.xml.bucket_lists import MAX_SIZE, BucketPage, bucket_list, read_bucket_page
 
 _MAX_PAGES: Final = 100
-"""Of one origin. Amazon's have 10,000 buckets, and an account has as many at most."""
+"""The most pages of one origin. Amazon's have 10,000 buckets, and an account has as many at most."""
 _TOKEN: Final = "continuation-token"  # noqa: S105 # the name of a query parameter
 
 

@@ -14,7 +14,7 @@ class OriginServer:
 
     endpoint: URL | str
     region: str
-    """Of the signatures of requests, but for buckets known to be elsewhere."""
+    """The region of the signatures of requests, but for buckets known to be elsewhere."""
     dialect: Dialect
     ca_file: str | None = None
     """The authorities that are trusted; None: those of the system."""

@@ -64,7 +64,7 @@ class RelayedRead:
 
     @property
     def head(self) -> Head | None:
-        """Of the answer; None: refused, or not answered."""
+        """The head of the answer; None: refused, or not answered."""
         return self.answer.head if self.answer is not None else None
 
     @property

@@ -24,7 +24,7 @@ class ListingScope(NamedTuple):
     prefix: str
     """The prefix of all its keys; empty: the whole bucket."""
     freshness: MaxAge | Immutable
-    """Of this listing. Another one of the same namespace may have a longer one."""
+    """The freshness of this listing. Another one of the same namespace may have a longer one."""
 
 
 class ListingScopes:

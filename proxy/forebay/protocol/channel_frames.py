@@ -76,7 +76,7 @@ MAX_HEAD: Final = 8192
 MAX_BODY: Final = 64 << 10
 """Bytes of the document of a batch."""
 MAX_ENTRIES: Final = 1024
-"""Of one frame."""
+"""The most entries of one frame."""
 MAX_TEXT: Final = 2048
 """Bytes of the text of an entry."""
 ENTRY_UNIT: Final = 64
@@ -91,7 +91,7 @@ FRAME_OF_PIECE: Final = Struct("<BBHIQQHHIQ")
 """A frame and its only piece."""
 ENTRY: Final = Struct("<IHHQQ")
 MAX_PIECES: Final = 64
-"""Of one frame. The kernel passes up to 253 descriptors at once."""
+"""The most pieces of one frame. The kernel passes up to 253 descriptors at once."""
 MAX_FILES: Final = 256
 """Memory files that a client has through a channel."""
 

@@ -32,7 +32,7 @@ class TarMember(NamedTuple):
 
     name: str
     offset: int
-    """Of its bytes."""
+    """The offset of its bytes."""
     size: int
 
 
@@ -41,7 +41,7 @@ class TarScan:
 
     def __init__(self) -> None:
         self.position = 0
-        """Of the header that comes next."""
+        """The position of the header that comes next."""
         self.needed = BLOCK
         """Bytes from there on without which nothing more can be found."""
         self.is_complete = False

@@ -95,7 +95,7 @@ class Admission(NamedTuple):
     identity: OriginIdentity | None
     """Whose credential requests to the origin carry; None for Forebay's own."""
     name: ObjectName | None
-    """Of the object; None where the target is none."""
+    """The name of the object; None where the target is none."""
 
     @property
     def variant(self) -> ReadVariant | None:

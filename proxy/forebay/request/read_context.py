@@ -43,5 +43,5 @@ class Selection(NamedTuple):
 
     @property
     def status(self) -> int:
-        """Of the response."""
+        """The status of the response."""
         return 200 if self.is_whole else 206

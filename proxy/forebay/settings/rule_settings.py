@@ -26,7 +26,7 @@ class Rule:
 
     path: str
     name: str | None = None
-    """Of the data set that its objects are counted as; None: the path."""
+    """The name of the data set that its objects are counted as; None: the path."""
     accelerate: bool | None = None
     freshness: Freshness | None = None
     block: int | None = None

@@ -9,7 +9,7 @@ from forebay.protocol.packs.pack_index import INDEX_SUFFIX, REFERENCES_SUFFIX
 
 DEFAULT_SHARD: Final = 1 << 30
 PART_SUFFIX: Final = ".part"
-"""Of the index of one shard, which is there until the index of the pack is."""
+"""The suffix of the key of one shard's index, which exists until the index of the pack does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class PackServices:
     clock: Callable[[], float]
     """Seconds since the epoch."""
     directory: Path
-    """Of copies of indexes."""
+    """The directory of copies of indexes."""
     tombstones: TombstoneStore
     deletions: PackedDeletions
     fences: Fences

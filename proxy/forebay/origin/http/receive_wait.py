@@ -27,7 +27,7 @@ class ReceiveWait(asyncio.BufferedProtocol):
         self._waiter: asyncio.Future[int] | None = None
         self._on_ready: Callable[[], None] | None = None
         self._templates: ResponseTemplates | None = None
-        """Of the response that `_on_ready` waits for."""
+        """The templates of the response that `_on_ready` waits for."""
         self._large: LargeBody | None = None
         """The memory and turns of a large body that is waited for."""
         self._at_once = AT_ONCE

@@ -44,7 +44,7 @@ class ResponseHead(NamedTuple):
     is_persistent: bool
     """Whether the connection may carry another request afterwards (RFC 9112, 9.3)."""
     facts: ObjectFacts | None = None
-    """Of the whole object that comes behind a head that matched a template. Its headers have yet to be parsed."""
+    """The facts of the whole object, if the head matched a template. Its headers have yet to be parsed."""
     text: bytes = b""
     """The head, if it matched a template."""
 

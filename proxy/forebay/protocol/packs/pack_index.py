@@ -35,9 +35,9 @@ from forebay.protocol.packs.packed_member import PackedMember, PackShard
 
 VERSION: Final = 1
 INDEX_SUFFIX: Final = ".fbpack"
-"""Of the keys of indexes."""
+"""The suffix of the keys of indexes."""
 REFERENCES_SUFFIX: Final = ".refs.json"
-"""Of the keys of the same index as kerchunk reads it."""
+"""The suffix of the keys of the same index as kerchunk reads it."""
 _MAGIC: Final = b"FBPACK" + VERSION.to_bytes(2, "little")
 _END_MAGIC: Final = VERSION.to_bytes(2, "little") + b"FBPKIX"
 _FOOTER: Final = struct.Struct("<QQQQQQ16sQ8s")

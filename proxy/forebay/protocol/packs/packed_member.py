@@ -26,10 +26,10 @@ class PackedMember(NamedTuple):
     shard: int
     """Position of its shard in the index's list of shards."""
     offset: int
-    """Of its bytes in the shard; a multiple of 512."""
+    """The offset of its bytes in the shard; a multiple of 512."""
     size: int
     etag: str
-    """Of the object that was packed, as the origin sent it, quotes included."""
+    """The ETag of the object that was packed, as the origin sent it, quotes included."""
     modified: int
     """Seconds since the epoch; 0: not known."""
     headers: HeaderPairs

@@ -24,7 +24,7 @@ from forebay.protocol.packs.pack_index import INDEX_SUFFIX
 MAX_TOMBSTONES_BYTES: Final = 256 << 20
 """Bytes of one object with tombstones."""
 TOKEN_BYTES: Final = 4
-"""Of the random part of a name."""
+"""The length in bytes of the random part of a name."""
 _FOLDER: Final = ".deleted/"
 _NAME: Final = re.compile(r"([0-9a-f]{12})-[0-9a-f]{8}\.json")
 
@@ -36,7 +36,7 @@ class Tombstone(NamedTuple):
     shard: str
     """The key of its shard."""
     offset: int
-    """Of its bytes in the shard."""
+    """The offset of its bytes in the shard."""
 
 
 def tombstones_prefix(index_key: str) -> str:

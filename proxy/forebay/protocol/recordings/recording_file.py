@@ -89,7 +89,7 @@ class RecordingDecoder:
         self._content = content
         self._find_names = find_names
         self._checksums = bytearray()
-        """Of the chunks read so far, four bytes each."""
+        """The checksums of the chunks read so far, four bytes each."""
         self.read_count = self.page_count = 0
         self.has_numbers = False
         """Whether a page of numbers was read."""
@@ -98,7 +98,7 @@ class RecordingDecoder:
         if content[: len(SIGNATURE)] != SIGNATURE[: len(content)] or not content:
             raise MalformedRecording("it is no recording (byte 0)")
         self.offset = len(SIGNATURE) + _VERSION.size
-        """Of the first byte that was not read yet."""
+        """The offset of the first byte that was not read yet."""
         if len(content) < self.offset:
             raise MalformedRecording("it is truncated (byte 0)")
         (version,) = _VERSION.unpack_from(content, len(SIGNATURE))

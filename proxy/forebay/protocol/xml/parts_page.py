@@ -13,7 +13,7 @@ from forebay.protocol.target import Target
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, Element, write_tree
 
 MOST_PARTS: Final = 1000
-"""Of one answer."""
+"""The most parts of one answer."""
 
 
 class ListedPart(NamedTuple):

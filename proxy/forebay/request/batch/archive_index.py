@@ -22,7 +22,7 @@ from forebay.core.names import ObjectName
 from forebay.protocol.tar_scan import MalformedTar, TarScan
 
 MAX_MEMBERS: Final = 100_000
-"""Of all indexes; each takes some 250 bytes."""
+"""The most members of all indexes; each takes some 250 bytes."""
 OPENING: Final = 64 << 10
 """Bytes of the first read of an archive."""
 _LARGE, _SMALL = 256 << 10, 4 << 10
@@ -35,7 +35,7 @@ class ArchivePiece(NamedTuple):
     status: int
     etag: str
     size: int
-    """Of the whole archive."""
+    """The size of the whole archive."""
     content: bytes
     """The bytes, or the error document."""
 
@@ -48,7 +48,7 @@ class LocatedMember(NamedTuple):
     """Where a member is."""
 
     etag: str
-    """Of the archive."""
+    """The ETag of the archive."""
     span: Span
 
 
@@ -77,7 +77,7 @@ class ArchiveIndexes:
         self._max_members = max_members
         self._indexes: OrderedDict[ObjectName, _Index] = OrderedDict()
         self.members = 0
-        """Of all indexes."""
+        """The number of members of all indexes."""
 
     def known(self, archive: ObjectName, member: str) -> LocatedMember | None:
         """The span of a member, as far as it is known."""

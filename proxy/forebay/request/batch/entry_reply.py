@@ -60,7 +60,7 @@ class EntryReply:
         """Whether the output has begun it."""
         self.state: EntryState = "reading"
         self.status = 0
-        """Of the response."""
+        """The status of the response."""
 
     def give_turn(self) -> None:
         """The output is this entry's from now on."""

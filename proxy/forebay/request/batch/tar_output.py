@@ -63,7 +63,7 @@ class TarOutput(FileOutput):
         self._copied = self._charged = 0
         """Bytes that were copied since the last write, and what is charged for them."""
         self._size = 0
-        """Of the entry that was begun."""
+        """The size of the entry that was begun."""
 
     @property
     def has_started(self) -> bool:

@@ -28,7 +28,7 @@ class EncodedRecord(NamedTuple):
 
     pieces: tuple[Buffer | bytes, ...]
     size: int
-    """Of all pieces; a multiple of the alignment."""
+    """The size of all pieces; a multiple of the alignment."""
     length: int
 
 

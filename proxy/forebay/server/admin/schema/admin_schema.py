@@ -317,7 +317,7 @@ class Explanation:
     """The endpoint of the origin that has the bucket, with its name where it has one; None: none has it."""
     decided: tuple[DecidedField, ...]
     access: tuple[GrantedAccess, ...]
-    """Of the key that was named, else of all keys; empty in open mode."""
+    """The rights of the key that was named, else of all keys; empty in open mode."""
     cached: CacheEntry | None
     in_doubt: bool
     """Whether a write's outcome is unknown, so that each read is revalidated."""

@@ -57,7 +57,7 @@ class DataSetStats:
     sent: int
     hit_share: float | None
     reads_per_second: float
-    """Of the latest 10 to 20 seconds."""
+    """The rate of the latest 10 to 20 seconds."""
     plan_lead: int
     """Bytes that plans have fetched, or are fetching, and that were not read yet."""
     epoch: EpochStats

@@ -17,7 +17,7 @@ class PlanOrder:
 
     bucket: Bucket
     name: Key
-    """Of the plan."""
+    """The name of the plan."""
     content: Content
     """Either form of a plan, in base64."""
     key: Key = ""
