@@ -96,8 +96,8 @@ class EmbeddedSwift:
         self._child = self._open.enter_context(child)
         try:
             child.first_line(_START_SECONDS)
-            self._expect("GET", "/healthcheck", {})
-            self._expect("GET", "/", self._signed("/"))
+            self._expect("/healthcheck", {})
+            self._expect("/", self._signed("/"))
         except BaseException:
             self.close()
             raise
@@ -116,7 +116,7 @@ class EmbeddedSwift:
 
     def request_counts(self, bucket: str, *methods: str) -> RequestCounts:
         """The counts of `bucket` since the start: of all methods, or of those named."""
-        seen = json.loads(self._expect("GET", COUNTS_PATH, {}))
+        seen = json.loads(self._expect(COUNTS_PATH, {}))
         counts = [count for method, count in seen.get(bucket, {}).items() if not methods or method in methods]
         return RequestCounts(sum(requests for requests, _ in counts), sum(sent for _, sent in counts))
 
@@ -132,19 +132,19 @@ class EmbeddedSwift:
             raise RuntimeError("the embedded origin is not running")
         return self._child
 
-    def _expect(self, method: str, path: str, headers: dict[str, str]) -> bytes:
-        """The body of a 200 response. Raises DemoUnavailable for any other."""
+    def _expect(self, path: str, headers: dict[str, str]) -> bytes:
+        """The body of a 200 response to a GET. Raises DemoUnavailable for any other."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_START_SECONDS)
         try:
-            connection.request(method, path, headers=headers)
+            connection.request("GET", path, headers=headers)
             answer = connection.getresponse()
             body = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise self._running.failed(f"did not answer {method} {path} ({error})") from error
+            raise self._running.failed(f"did not answer GET {path} ({error})") from error
         finally:
             connection.close()
         if answer.status != 200:
-            raise self._running.failed(f"answered {method} {path} with {answer.status}")
+            raise self._running.failed(f"answered GET {path} with {answer.status}")
         return body
 
     def _signed(self, path: str) -> dict[str, str]:

@@ -91,14 +91,7 @@ def compose_jobs(
     )
     requests.reader.on_head_hint = HeadHints(warmer, tasks.spawn).add
     warm_ups = _warm_ups(context, origins, storage, namespaces, metadata, writes, warmer)
-    prefetcher = Prefetcher(
-        metadata.packed,
-        fetch.block_source,
-        origins.background,
-        context.rules,
-        timers,
-        lambda result, size: metrics.count("forebay_ahead_bytes_total", result, by=size),
-    )
+    prefetcher = _prefetcher(context, origins, fetch, metadata)
     ahead = NodePrefetcher(prefetcher, peers)
     read_ahead = ReadAhead(node_reads, ahead, origins.list_objects, context.policy, tasks.spawn, timers)
     read_ahead.use_policy()
@@ -122,6 +115,18 @@ def compose_jobs(
     )
     _add_resources(requests.resources, parts, storage, writes)
     return parts
+
+
+def _prefetcher(context: WorkerContext, origins: Origins, fetch: FetchParts, metadata: MetadataParts) -> Prefetcher:
+    metrics = context.metrics
+    return Prefetcher(
+        metadata.packed,
+        fetch.block_source,
+        origins.background,
+        context.rules,
+        context.timers,
+        lambda result, size: metrics.count("forebay_ahead_bytes_total", result, by=size),
+    )
 
 
 def _add_resources(resources: ResourceRouter, jobs: JobParts, storage: StorageParts, writes: WriteParts) -> None:
