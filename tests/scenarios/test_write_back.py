@@ -3,16 +3,20 @@
 import asyncio
 import os
 import shutil
+from base64 import b64encode
+from hashlib import md5
 from pathlib import Path
 
 import pytest
 
 from forebay.core.task_registry import TaskRegistry
-from harness.clients import path_of
+from harness.clients import RawClient, path_of
 from harness.fake.actions import HoldRequest, Respond
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
-from harness.inspection import run_loop_until
+from harness.inspection import error_code, run_loop_until
+from harness.oss_client import OssClient
+from harness.rig import TRAINER
 from harness.write_back_rig import WriteBackRig, at_origin
 
 
@@ -188,3 +192,49 @@ async def test_what_happens_to_the_cache_leaves_the_journal_alone(tmp_path: Path
         origin.faults.remove(refusal)
         await rig.settled()
         assert {key: at_origin(origin, key) for key in contents} == contents
+
+
+async def test_one_key_too_long_refuses_a_whole_batch(tmp_path: Path) -> None:
+    """As at S3 (https://github.com/aws/aws-sdk-net/issues/3828). OSS's answer has no place for the error of one key."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        await rig.put("a/kept", b"kept")
+        keys = "".join(f"<Object><Key>{key}</Key></Object>" for key in ("a/kept", "k" * 1025))
+        for client in (rig.client(), OssClient(rig.endpoint, TRAINER)):
+            body = f"<Delete>{keys}</Delete>".encode()
+            checksum = ("Content-MD5", b64encode(md5(body, usedforsecurity=False).digest()).decode())
+            refused = await client.request("POST", "/ckpt?delete", (checksum,), body)
+            code = "KeyTooLongError" if isinstance(client, RawClient) else "InvalidObjectName"
+            assert (refused.status, error_code(refused)) == (400, code)
+            assert (await rig.client().request("GET", path_of("ckpt", "a/kept"))).body == b"kept"
+        await rig.settled()
+        assert at_origin(origin, "a/kept") == b"kept"
+
+
+async def test_an_upload_left_by_a_stop_is_aborted(tmp_path: Path) -> None:
+    """No listing shows it meanwhile: its client has completed an upload of the journal."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig, asyncio.timeout(60):
+        await rig.prove()
+        gate, path = Gate(), path_of("ckpt", "a/upload")
+        held = origin.faults.add(HoldRequest(gate), operation="UploadPart")
+        oss = OssClient(rig.endpoint, TRAINER)
+        upload = await oss.initiate(path)
+        part = await oss.part(path, upload, 1, b"content")
+        assert (await oss.complete(path, upload, [(1, part.headers["ETag"])])).status == 200
+        await gate.reached()
+        left = set(origin.store.bucket("ckpt").uploads)
+        assert len(left) == 1
+        await rig.stop()
+        gate.open()
+        origin.faults.remove(held)
+        aborting = Gate()
+        origin.faults.add(HoldRequest(aborting), operation="AbortMultipartUpload")
+        await rig.start()
+        await aborting.reached()
+        await rig.settled()
+        assert set(origin.store.bucket("ckpt").uploads) == left
+        listing = await rig.client().request("GET", "/ckpt?uploads=")
+        assert (listing.status, b"<Upload>" in listing.body) == (200, False)
+        aborting.open()
+        await origin.log.wait_idle()
+        assert (origin.store.bucket("ckpt").uploads, at_origin(origin, "a/upload")) == ({}, b"content")

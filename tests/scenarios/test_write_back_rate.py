@@ -37,10 +37,25 @@ async def _upload(rig: WriteBackRig, *headers: tuple[str, str]) -> None:
     assert answer.status == 200, answer
 
 
+async def _steps_until_settled(rig: WriteBackRig, timers: ManualTimers) -> int:
+    """Moves the time on, a STEP each time that it is waited for, until nothing is pending."""
+    steps = 0
+    tasks = TaskRegistry()
+    settled = tasks.spawn(rig.settled(), "settled")
+    while not settled.done():
+        armed = tasks.spawn(timers.armed(within=STEP), "armed")
+        await asyncio.wait([settled, armed], return_when=asyncio.FIRST_COMPLETED)
+        if not settled.done():
+            timers.advance(STEP)
+            steps += 1
+        armed.cancel()
+    return steps
+
+
 @pytest.mark.parametrize("write", [_put, _put_many, _upload])
 async def test_pending_writes_are_sent_at_the_rate(tmp_path: Path, write: object) -> None:
     """Three seconds or more of them: the bucket holds one."""
-    timers, steps = ManualTimers(), 0
+    timers = ManualTimers()
     async with (
         FakeOrigin() as origin,
         WriteBackRig(origin, tmp_path, journal_settings=RATE, timers=timers) as rig,
@@ -48,16 +63,7 @@ async def test_pending_writes_are_sent_at_the_rate(tmp_path: Path, write: object
     ):
         await rig.prove()
         await write(rig)  # type: ignore[operator] # one of the functions above
-        tasks = TaskRegistry()
-        settled = tasks.spawn(rig.settled(), "settled")
-        while not settled.done():
-            armed = tasks.spawn(timers.armed(within=STEP), "armed")
-            await asyncio.wait([settled, armed], return_when=asyncio.FIRST_COMPLETED)
-            if not settled.done():
-                timers.advance(STEP)
-                steps += 1
-            armed.cancel()
-        assert steps >= 2 / STEP - 2
+        assert await _steps_until_settled(rig, timers) >= 2 / STEP - 2
 
 
 async def test_no_client_waits_for_the_rate(tmp_path: Path) -> None:
@@ -75,3 +81,21 @@ async def test_no_client_waits_for_the_rate(tmp_path: Path) -> None:
         answer = await rig.client().request("PUT", path_of("ckpt", "a/through"), headers, body)
         assert (answer.status, at_origin(origin, "a/through")) == (200, body)
         assert at_origin(origin, "a/upload") == bytes(6 * MIB)
+
+
+async def test_a_reload_under_load_leaves_the_rate(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    timers = ManualTimers()
+    async with (
+        FakeOrigin() as origin,
+        WriteBackRig(origin, tmp_path, journal_settings=RATE, timers=timers) as rig,
+        asyncio.timeout(60),
+    ):
+        await rig.prove()
+        await rig.put("a/whole", bytes(3 * MIB))
+        await timers.armed(within=STEP)
+        file = rig.directory / "forebay.toml"
+        file.write_text(rig.configuration.replace(RATE, 'upload_rate = "1GiB"\n'))
+        await rig.worker.reload()
+        assert "journal.upload_rate" in caplog.text, "it takes effect with the next start"
+        assert await _steps_until_settled(rig, timers) >= 2 / STEP - 2
+        assert at_origin(origin, "a/whole") == bytes(3 * MIB)

@@ -16,11 +16,13 @@ from forebay.core.cooperative import CooperativeWork, run_to_completion
 from forebay.core.heads import ObjectFacts
 from forebay.core.names import ObjectName, Version
 from forebay.core.task_registry import TaskRegistry
+from forebay.peers.owners import Peers
 from forebay.policy.drain_order import WriteInterval
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
 from forebay.storage.journal.recovery_scan import JournalScan
+from forebay.write.back.drain.own_uploads import OwnUploads
 from forebay.write.back.drain_duty import ADDED, DrainDuty
 from forebay.write.back.journal_watch import JournalWatch
 from forebay.write.back.pending.accepted_write import AcceptedWrite
@@ -183,7 +185,9 @@ def watch_of(node: Node, loader: Loader) -> JournalWatch:
     its_loader: Any = loader
     room: Any = SimpleNamespace(is_full=False)
     exchange: Any = SimpleNamespace(forget_here=len)
-    return JournalWatch(journal, node.pending, node.shown, its_loader, exchange, node.duty, room, lambda _: None)
+    return JournalWatch(
+        journal, node.pending, node.shown, its_loader, exchange, node.duty, room, OwnUploads(Peers()), lambda _: None
+    )
 
 
 @pytest.mark.parametrize("steps", [2, 4, 8])

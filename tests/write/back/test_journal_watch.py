@@ -5,6 +5,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from forebay.core.task_registry import TaskRegistry
+from forebay.peers.owners import Peers
+from forebay.write.back.drain.own_uploads import OwnUploads
 from forebay.write.back.journal_watch import CHECK_SECONDS, JournalWatch
 from harness.jumping_loop import JumpingLoop
 
@@ -20,7 +22,17 @@ def test_a_counter_that_fails_does_not_end_the_watch() -> None:
         loop, nothing = asyncio.get_running_loop(), cast("Any", None)
         assert isinstance(loop, JumpingLoop)
         duty, room = SimpleNamespace(is_taken=True), SimpleNamespace(is_full=True)
-        watch = JournalWatch(nothing, nothing, nothing, nothing, nothing, cast("Any", duty), cast("Any", room), count)
+        watch = JournalWatch(
+            nothing,
+            nothing,
+            nothing,
+            nothing,
+            nothing,
+            cast("Any", duty),
+            cast("Any", room),
+            OwnUploads(Peers()),
+            count,
+        )
         watching = TaskRegistry().spawn(watch.run(), "watch")
         with loop.jumping():
             await asyncio.sleep(3.5 * CHECK_SECONDS)

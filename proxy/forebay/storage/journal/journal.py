@@ -36,6 +36,7 @@ from forebay.storage.journal.log_writer import LogWriter, NewRecord, RecordId
 from forebay.storage.journal.node_clock import run_of, time_of
 from forebay.storage.journal.recovery_scan import JournalScan, scan_journal
 from forebay.storage.journal.upload_locks import UploadLocks
+from forebay.storage.journal.upload_notes import UploadNotes
 
 T = TypeVar("T")
 
@@ -58,6 +59,7 @@ class Journal:
         self._drain_lock: int | None = None
         self._commits = GroupCommit(LogWriter(files, layout))
         self.upload_locks = UploadLocks(files, layout)
+        self.upload_notes = UploadNotes(layout.own_uploads, run)
         self.threads = ThreadPoolExecutor(_THREADS, "journal-bodies")
         self._settlement = GroupSettlement(files, layout, self.threads)
         self.announced: dict[str, int] = {}

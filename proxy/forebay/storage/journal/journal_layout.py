@@ -6,6 +6,7 @@
     lock                         flock'ed by the Forebay that owns the directory
     drain.lock                   flock'ed by the one process that carries writes out
     uploads.lock                 a byte of it is locked while the origin decides about the end of an upload
+    own-uploads                  the uploads at origins that were created and not ended, and ends of such
     logs/<id>.log                records; the id is 32 hexadecimal digits, random
     logs/<id>.settled            the numbers of its records that are settled
     bodies/<id>.body             one large body, and its checksums
@@ -57,6 +58,7 @@ class JournalLayout:
         self.readme = f"{path}/README"
         self.lock = f"{path}/lock"
         self.drain_lock = f"{path}/drain.lock"
+        self.own_uploads = f"{path}/own-uploads"
         self.uploads_lock = f"{path}/uploads.lock"
 
     def log(self, log_id: str) -> str:

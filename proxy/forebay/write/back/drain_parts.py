@@ -45,7 +45,8 @@ def compose_drain(
     stopped: Callable[[RecordId, AcceptedWrite, PersistOutcome], None],
 ) -> DrainParts:
     """`stopped`: called for a write that is left to a person."""
-    at_origin, own_uploads = OriginUploads(origin.origins, state.pending, origin.rate), OwnUploads(worker.peers)
+    at_origin = OriginUploads(origin.origins, state.pending, origin.rate)
+    own_uploads = OwnUploads(worker.peers, state.journal, at_origin.abort)
     preparation = UploadPreparation(at_origin, state.uploads, own_uploads)
     persister = Persister(origin.origins, state.pending, preparation, cached.invalidator, origin.versions, origin.rate)
     pauses = RetryPauses(worker.tasks, origin.origins.origin_of)

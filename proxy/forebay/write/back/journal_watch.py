@@ -1,7 +1,8 @@
 """The journal watch: one worker's periodic work on the journal's directory, from its start to its end.
 
 start        shows the pending writes of earlier runs to readers again, and has them carried out
-run          takes over from a drainer that has ended; reclaims, or looks for records settled without a message
+run          takes over from a drainer that has ended; aborts uploads that a stop has left; reclaims, or looks for
+             records settled without a message
 stop         waits for pending writes, for a bounded time; logs how many are left in the journal
 """
 
@@ -17,6 +18,7 @@ from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingObjects
 from forebay.storage.journal.recovery_scan import JournalScan
 from forebay.write.back.accept.journal_room import JournalRoom
+from forebay.write.back.drain.own_uploads import OwnUploads
 from forebay.write.back.drain_duty import DrainDuty
 from forebay.write.back.journal_loader import JournalLoader
 from forebay.write.back.pending.shown_records import ShownRecords
@@ -46,6 +48,7 @@ class JournalWatch:
         exchange: RecordExchange,
         duty: DrainDuty,
         room: JournalRoom,
+        own_uploads: OwnUploads,
         on_full: Callable[[int], None],
     ) -> None:
         self._journal = journal
@@ -55,6 +58,7 @@ class JournalWatch:
         self._exchange = exchange
         self._duty = duty
         self._room = room
+        self._own_uploads = own_uploads
         self._on_full = on_full
         self.is_started = False
         """Whether what is pending is shown here."""
@@ -80,6 +84,8 @@ class JournalWatch:
         if self._shown.writes and is_drainer:
             _log.info("writes in the journal and not yet at the origin: %d", len(self._shown.writes))
         self._exchange.announce_scanned()
+        if is_drainer:
+            await self._own_uploads.load_left()  # before they can be listed
         self.is_started = True
         if self._is_stale:
             with suppress(OSError):  # it is looked for each minute as well
@@ -98,6 +104,8 @@ class JournalWatch:
         """Takes over from a drainer that has ended, and looks at the directory each minute. For ever."""
         checks, pause = 0, 1
         while True:
+            if self._duty.is_taken:
+                await _attempt(self._own_uploads.abort_left(), "uploads that were left can't be aborted")
             for _ in range(_MOST_CHECKS):
                 await asyncio.sleep(CHECK_SECONDS)
                 checks += 1

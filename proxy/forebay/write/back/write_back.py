@@ -143,7 +143,15 @@ class WriteBack:
         )
         self.endings = UploadEndings(self.duty, self.shown, worker.peers)
         self.watch = JournalWatch(
-            state.journal, state.pending, self.shown, self.loader, self.exchange, self.duty, self.room, events.full
+            state.journal,
+            state.pending,
+            self.shown,
+            self.loader,
+            self.exchange,
+            self.duty,
+            self.room,
+            drain.own_uploads,
+            events.full,
         )
         # What requests meet
         self.probe = WriteProbe(origin.origins, self.proofs, worker.tasks, worker.monotonic)

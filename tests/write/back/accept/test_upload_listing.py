@@ -39,7 +39,7 @@ async def _listings(
     async with OriginClient(OriginServer(origin.endpoint, secret.region, DIALECTS["minio"]), key) as client:
         own_uploads, objects = OwnUploads(Peers()), PendingObjects(_read_nothing)
         for each in own:
-            own_uploads.add(each)
+            await own_uploads.add(ObjectName("b", "k"), each)
         for name in pending:
             objects.add(name, PendingVersion(RecordId("l", 0), 0, None))
         yield UploadListings(uploads, objects, own_uploads, Origins.single(client))

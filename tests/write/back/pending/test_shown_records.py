@@ -287,7 +287,7 @@ def _another(record: int) -> AcceptedWrite:
     """A completion of the same upload by another list."""
     complete = _upload(record)[2]
     assert isinstance(complete, AcceptedWrite)
-    return replace(complete, interval=WriteInterval(0, 5))
+    return complete._replace(interval=WriteInterval(0, 5))
 
 
 @pytest.mark.parametrize("is_recovered", [False, True])
@@ -373,7 +373,7 @@ def test_what_comes_after_a_stopped_write_is_held_up() -> None:
         "elsewhere": (ObjectName("c", "k"), WriteInterval(8, 9)),
     }
     for number, (name, interval) in enumerate(writes.values()):
-        rig.shown.show(replace(_put(0), name=name, interval=interval), _id(number), b"x", is_recovered=False)
+        rig.shown.show(_put(0)._replace(name=name, interval=interval), _id(number), b"x", is_recovered=False)
 
     def held_up() -> list[str]:
         return [key for key, (name, _) in writes.items() if rig.shown.is_held_up((name,))]
@@ -398,8 +398,8 @@ def test_the_backlog_is_summed_as_records_come_and_go() -> None:
     """Those of another origin too, each once."""
     rig = _Rig()
     for _ in range(2):
-        rig.shown.show(replace(_put(1), accepted_at=7.0), _id(1), b"1", is_recovered=False)
-        rig.shown.keep(replace(_put(2), accepted_at=5.0), _id(2), b"2", "another origin")
+        rig.shown.show(_put(1)._replace(accepted_at=7.0), _id(1), b"1", is_recovered=False)
+        rig.shown.keep(_put(2)._replace(accepted_at=5.0), _id(2), b"2", "another origin")
     assert (rig.shown.sums.writes, rig.shown.sums.objects, rig.shown.sums.size, rig.shown.oldest(9.0)) == (2, 1, 2, 5.0)
     for _ in range(2):
         rig.shown.forget(_id(2))

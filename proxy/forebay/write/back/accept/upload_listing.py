@@ -105,7 +105,7 @@ class UploadListings:
             and each.upload.name.key.startswith(target.param("prefix") or "")
         ]
         is_carried_out = self._pending.any(lambda name: name.bucket == target.bucket)
-        if not own and not is_carried_out and not is_local(target.param("upload-id-marker") or ""):
+        if not (own or is_carried_out or self._own.has_left) and not is_local(target.param("upload-id-marker") or ""):
             return None
         query = parse_upload_query(target)
         if not query.most:

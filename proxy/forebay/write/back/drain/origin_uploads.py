@@ -80,13 +80,16 @@ class OriginUploads:
             raise OriginBroken(f"a part has the ETag {etag} in place of {part.part.etag}")
         return etag
 
-    async def abort(self, name: ObjectName, origin_id: str) -> None:
-        """Aborts an upload, if that is possible. Never raises."""
+    async def abort(self, name: ObjectName, origin_id: str) -> bool:
+        """Aborts an upload, if that is possible. Returns whether it is gone. Never raises."""
         request = OriginRequest("DELETE", *name, query=(("uploadId", origin_id),), operation="AbortMultipartUpload")
         try:
             await self._ask(name, request)
-        except (ForebayError, UploadRefused):
-            return  # the origin's own rules for unfinished uploads remove it
+        except UploadRefused as refused:
+            return refused.status == 404
+        except ForebayError:
+            return False  # the origin's own rules for unfinished uploads remove it
+        return True
 
     async def _ask(self, name: ObjectName, request: OriginRequest) -> bytes:
         async with self._origins.uploads(name.bucket).turn(0), await self._origins.send(request) as answer:

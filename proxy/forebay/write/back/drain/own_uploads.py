@@ -2,17 +2,21 @@
 already, under ids of the journal, so no listing shows them: otherwise a client that aborts unfinished uploads would
 abort them.
 
-The worker that created one knows its id. A listing, in any worker, asks the others once it has the origin's page.
+The worker that created one knows its id. A listing, in any worker, asks the others once it has the origin's page. What
+an earlier run has left is known by the journal's notes, and aborted by the drainer.
 """
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from cachetools import FIFOCache
 
+from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode
+from forebay.storage.journal.journal import Journal
+from forebay.storage.journal.upload_notes import NotedUpload
 
 MOST: Final = 10_000
 """Ids that are remembered."""
@@ -21,13 +25,56 @@ MOST: Final = 10_000
 class OwnUploads:
     """Those of one worker."""
 
-    def __init__(self, peers: Peers) -> None:
+    def __init__(
+        self,
+        peers: Peers,
+        journal: Journal | None = None,
+        abort: Callable[[ObjectName, str], Awaitable[bool]] | None = None,
+    ) -> None:
+        """`abort(name, upload_id)`: aborts one at the origin, and returns whether it is gone. Both None: nothing is
+        noted."""
         self._peers = peers
+        self._journal = journal
+        self._abort = abort
         self._ids: FIFOCache[str, None] = FIFOCache(MOST)
+        self._left: dict[str, NotedUpload] = {}
+        self._is_loaded = False
 
-    def add(self, upload_id: str) -> None:
-        """Forebay has created an upload. It need not be removed: no other will have its id."""
+    @property
+    def has_left(self) -> bool:
+        """Whether uploads of an earlier run are known and not aborted yet."""
+        return bool(self._left)
+
+    async def add(self, name: ObjectName, upload_id: str) -> None:
+        """Forebay has created an upload. Its id need not be removed: no other will have it."""
         self._ids[upload_id] = None
+        if self._journal is not None:
+            await self._journal.run(self._journal.upload_notes.add, name, upload_id)
+
+    async def end(self, upload_id: str) -> None:
+        """An upload was completed, or aborted."""
+        if self._journal is not None:
+            await self._journal.run(self._journal.upload_notes.end, upload_id)
+
+    async def load_left(self) -> None:
+        """Looks for what earlier runs have left. For the drainer."""
+        if self._journal is None or self._is_loaded:
+            return
+        self._is_loaded = True
+        left = await self._journal.run(self._journal.upload_notes.take_left)
+        self._left = {each.upload_id: each for each in left[-MOST:]}
+        for each in self._left:
+            self._ids[each] = None
+
+    async def abort_left(self) -> None:
+        """Aborts what earlier runs have left: what they carried out is carried out by other uploads. What can't be
+        aborted now is tried again by the next call. For the drainer."""
+        await self.load_left()
+        for each in list(self._left.values()):
+            if self._abort is None or not await self._abort(each.name, each.upload_id):
+                return
+            del self._left[each.upload_id]
+            await self.end(each.upload_id)
 
     async def find(self, upload_ids: Collection[str]) -> set[str]:
         """Returns which of these are own uploads, of any worker that answers."""

@@ -99,7 +99,9 @@ class Persister:
             found = await self._look(write, may_be_done=may_be_done)
             if isinstance(found, PersistOutcome):
                 return await self._found(write, found, version)
-            return self._noted(write, await self._commit_on(found, write, version, prepared))
+            outcome = await self._commit_on(found, write, version, prepared)
+            await self._end(prepared, outcome)
+            return self._noted(write, outcome)
         except (ForebayError, OSError) as error:
             return judge_failure(error)
 
@@ -133,7 +135,12 @@ class Persister:
                 self._invalidator.mark_in_doubt((write.name,))
                 await self._invalidator.invalidate((write.name,))
             await self._preparation.abort(write, prepared)
+        await self._end(prepared, outcome)
         return outcome
+
+    async def _end(self, prepared: PreparedUpload | None, outcome: PersistOutcome) -> None:
+        if prepared is not None and outcome.result == "done":
+            await self._preparation.end(prepared)
 
     async def _commit_on(
         self, conditions: HeaderPairs, write: AcceptedWrite, version: PendingVersion, prepared: PreparedUpload | None

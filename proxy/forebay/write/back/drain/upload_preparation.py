@@ -51,7 +51,7 @@ class UploadPreparation:
         except KeyError:
             raise BodyDamaged("a part is missing") from None
         origin_id = await self._at_origin.create(write.name, write.headers)
-        self._own.add(origin_id)
+        await self._own.add(write.name, origin_id)
         limit = asyncio.Semaphore(PARALLEL_PARTS)
 
         async def send(part: PendingPart) -> UploadedPart:
@@ -63,10 +63,18 @@ class UploadPreparation:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(send(part)) for part in parts]
         except BaseExceptionGroup as failures:
-            await self._at_origin.abort(write.name, origin_id)
+            await self._abort(write, origin_id)
             raise failures.exceptions[0] from None
         return PreparedUpload(origin_id, [task.result() for task in tasks])
 
     async def abort(self, write: AcceptedWrite, prepared: PreparedUpload) -> None:
         """Aborts a prepared upload. Never raises."""
-        await self._at_origin.abort(write.name, prepared.upload_id)
+        await self._abort(write, prepared.upload_id)
+
+    async def end(self, prepared: PreparedUpload) -> None:
+        """Notes that a prepared upload was completed."""
+        await self._own.end(prepared.upload_id)
+
+    async def _abort(self, write: AcceptedWrite, origin_id: str) -> None:
+        if await self._at_origin.abort(write.name, origin_id):
+            await self._own.end(origin_id)
