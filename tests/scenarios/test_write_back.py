@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
+from forebay.storage.journal.upload_notes import UploadNotes
 from harness.clients import RawClient, path_of
 from harness.fake.actions import HoldRequest, Respond
 from harness.fake.gate import Gate
@@ -227,6 +229,8 @@ async def test_an_upload_left_by_a_stop_is_aborted(tmp_path: Path) -> None:
         await rig.stop()
         gate.open()
         origin.faults.remove(held)
+        notes = str(rig.journal / "own-uploads")
+        UploadNotes(notes, 1).add(ObjectName("ckpt", "a/gone"), "which the origin has not")
         aborting = Gate()
         origin.faults.add(HoldRequest(aborting), operation="AbortMultipartUpload")
         await rig.start()
@@ -236,5 +240,6 @@ async def test_an_upload_left_by_a_stop_is_aborted(tmp_path: Path) -> None:
         listing = await rig.client().request("GET", "/ckpt?uploads=")
         assert (listing.status, b"<Upload>" in listing.body) == (200, False)
         aborting.open()
-        await origin.log.wait_idle()
+        await run_loop_until(lambda: not rig.write_back.own_uploads.has_left)
         assert (origin.store.bucket("ckpt").uploads, at_origin(origin, "a/upload")) == ({}, b"content")
+    assert UploadNotes(notes, 9).take_left() == []

@@ -1,7 +1,6 @@
 """What the origin is sent, and what it never is."""
 
 from base64 import b64encode
-from dataclasses import replace
 from hashlib import md5, sha256
 from typing import Any
 
@@ -121,5 +120,5 @@ async def test_a_request_that_waits_for_a_client_is_paced(
 async def test_a_body_that_is_still_coming_is_paced() -> None:
     forwarder, origin = a_forwarder(memory=3)
     forward = make_forward_request("PUT", "/b/k", b"abcdef")
-    await upload(forwarder, replace(forward, request=forward.request._replace(body=MemoryBody([b"abc", b"d", b"ef"]))))
+    await upload(forwarder, forward._replace(request=forward.request._replace(body=MemoryBody([b"abc", b"d", b"ef"]))))
     assert (origin.bodies, origin.requests[0].paced_by) == ([b"abcdef"], "body")

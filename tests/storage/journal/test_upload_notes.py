@@ -1,6 +1,5 @@
 """Upload notes: what earlier runs have created at origins and not ended, whatever a line of the file looks like."""
 
-import os
 from pathlib import Path
 
 from forebay.core.names import ObjectName
@@ -56,7 +55,7 @@ def test_a_file_that_cannot_be_used_is_left_alone(tmp_path: Path) -> None:
     target = tmp_path / "elsewhere"
     target.write_bytes(b"")
     link = tmp_path / "own-uploads"
-    os.symlink(target, link)
+    link.symlink_to(target)
     UploadNotes(str(link), 1).add(NAME, "a")
     assert target.read_bytes() == b""
     UploadNotes(str(tmp_path / "missing" / "own-uploads"), 1).add(NAME, "a")

@@ -86,7 +86,7 @@ class OriginUploads:
         try:
             await self._ask(name, request)
         except UploadRefused as refused:
-            return refused.status == 404
+            return refused.outcome.status == 404
         except ForebayError:
             return False  # the origin's own rules for unfinished uploads remove it
         return True
