@@ -8,7 +8,6 @@ import os
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -248,7 +247,7 @@ async def test_an_earlier_write_that_comes_late_overtakes_nothing(tmp_path: Path
         await rig.put("a/key", b"later")
         await run_loop_until(lambda: held.applied == 1)
         write = next(iter(rig.write_back.shown.writes.values()))
-        late = replace(write, interval=WriteInterval(earlier, earlier))
+        late = write._replace(interval=WriteInterval(earlier, earlier))
         message = {
             "log": "e" * 32,
             "number": 0,

@@ -8,7 +8,7 @@ from forebay.core.errors import PeerUnavailable
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
-from forebay.write.back.accept.write_proofs import WriteProof, WriteProofs, proof_of
+from forebay.write.back.accept.write_proofs import MAX_PROOFS, WriteProof, WriteProofs, proof_of
 
 NAME = ObjectName("b", "ckpt/step-1/shard")
 PUT = WriteProof("put", "b/ckpt")
@@ -93,3 +93,28 @@ def test_another_credential_has_proven_nothing() -> None:
     proofs.add(PUT)
     proofs.forget_all()
     assert not proofs.covers(PUT)
+
+
+def test_the_oldest_proofs_are_forgotten() -> None:
+    proofs = WriteProofs(10.0, lambda: 0.0)
+    folders = [WriteProof("put", f"b/{number}") for number in range(MAX_PROOFS + 1)]
+    for each in (*folders[:MAX_PROOFS], folders[0], folders[MAX_PROOFS]):
+        proofs.add(each)
+    assert [proofs.covers(folders[nth]) for nth in (0, 1, 2, MAX_PROOFS)] == [True, False, True, True]
+    proofs.forget_all()
+    assert not any(map(proofs.covers, folders))
+
+
+def test_what_a_bucket_has_shown_ends_with_the_lease() -> None:
+    now = 0.0
+    proofs = WriteProofs(10.0, lambda: now)
+    proofs.set_versioned("b", versioned=False)
+    proofs.set_opaque_etags("b")
+    now = 9.9
+    assert (proofs.is_versioned("b"), proofs.has_opaque_etags("b"), proofs.has_opaque_etags("c")) == (
+        False,
+        True,
+        False,
+    )
+    now = 10.0
+    assert (proofs.is_versioned("b"), proofs.has_opaque_etags("b")) == (None, False)
