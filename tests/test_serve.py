@@ -16,6 +16,7 @@ import aiohttp
 import pytest
 
 from forebay.peers.unix_socket import make_socket_directory
+from forebay.storage.journal.journal import Journal
 from forebay_demo.forebay_server import free_ports
 from harness.certificates import TestAuthority
 from harness.clients import RawClient, boto_client, path_of
@@ -337,6 +338,21 @@ async def test_check_config_prints_errors_and_warnings(tmp_path: Path) -> None:
     code, output = await run_forebay("check-config", str(file), directory=tmp_path)
     assert code == 2
     assert output.startswith(f"{file}, line 2, column ")
+
+
+async def test_a_start_without_its_journal_warns_of_its_writes(tmp_path: Path) -> None:
+    journal, state = tmp_path / "journal", tmp_path / "state" / "forebay"
+    journal.mkdir(mode=0o700)
+    left = Journal.open(journal, "family")
+    await left.append({"kind": "put"})
+    await left.close()
+    state.mkdir(parents=True)
+    (state / "journals").write_text(f"{journal}\n")
+    async with FakeOrigin() as origin:
+        configured = Configured(tmp_path, origin)
+        async with forebay_process("serve", "--config", str(configured.file), directory=tmp_path) as process:
+            await process.wait_for_output("metrics and control on http://")
+            assert f"see `forebay check-journal {journal}`" in process.output
 
 
 async def test_the_open_flag_overrides_keys_with_a_warning(tmp_path: Path) -> None:

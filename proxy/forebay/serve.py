@@ -18,6 +18,7 @@ from forebay.core.errors import SettingsError, StartError
 from forebay.server.allocator import keep_freed_memory
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
+from forebay.server.former_journals import former_journal_warnings
 from forebay.server.http.tls import expired_certificate_warning, exposed_key_warning
 from forebay.server.huge_pages import move_into_huge_pages
 from forebay.server.resource_limits import capacity_warnings, raise_file_limit, usable_cores
@@ -44,6 +45,7 @@ def serve(source: ConfigSource, welcome: Callable[[Settings], str] | None = None
         for warning in (
             *configuration_warnings(loaded),
             *capacity_warnings(loaded.settings),
+            *former_journal_warnings(loaded.settings),
             raise_file_limit(loaded.settings),
         ):
             if warning is not None:

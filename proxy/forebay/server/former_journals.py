@@ -1,0 +1,55 @@
+"""Journals of earlier starts that the configuration does not name any more, and that still hold writes.
+
+A Forebay without `[journal]`, or with another path, neither carries out what is in the old directory nor shows it to
+readers. So each start notes its journal's path in `server.state_dir`:
+
+    journals      a path a line: this start's, and those of earlier ones that still hold records
+"""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from forebay.settings.model import Settings
+
+_NAME: Final = "journals"
+
+
+def former_journal_warnings(settings: Settings) -> Iterator[str]:
+    """Yields a warning for each journal of an earlier start that is not configured and has pending records; notes the
+    one that is configured. A state directory that can't be used notes nothing."""
+    if settings.server.state_dir is None:
+        return
+    note = Path(settings.server.state_dir) / _NAME
+    current = [str(Path(settings.journal.path).absolute())] if settings.journal is not None else []
+    noted = _read(note)
+    left = [path for path in noted if path not in current and _holds_records(path)]
+    for path in left:
+        yield (
+            f"the journal {path} of an earlier start holds writes that are not at the origin, and [journal] does not "
+            f"name it: nothing carries them out. Name it again, or see `forebay check-journal {path}`"
+        )
+    if current + left != noted:
+        with contextlib.suppress(OSError):
+            note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            note.write_text("".join(f"{path}\n" for path in current + left))
+
+
+def _read(note: Path) -> list[str]:
+    try:
+        return note.read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
+def _holds_records(path: str) -> bool:
+    """Whether a record of the journal is pending. False for a directory that is gone or can't be read."""
+    from forebay.storage.journal.journal_files import JournalFiles  # noqa: PLC0415 # most starts need none of it
+    from forebay.storage.journal.journal_layout import JournalLayout  # noqa: PLC0415 # likewise
+    from forebay.storage.journal.recovery_scan import scan_journal  # noqa: PLC0415 # likewise
+
+    try:
+        return bool(scan_journal(JournalFiles(), JournalLayout(path)).pending)
+    except OSError:
+        return False
