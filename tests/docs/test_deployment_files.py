@@ -106,7 +106,7 @@ def test_volumes_have_room_for_what_is_written(name: str) -> None:
     """A pod that uses more of an emptyDir than its sizeLimit is evicted."""
     pod, settings = pod_of(name), settings_of(name)
     paths = {mount["name"]: Path(mount["mountPath"]) for mount in forebay_of(pod)["volumeMounts"]}
-    held_path = Path(settings.limits.held_path or "/tmp")  # noqa: S108 # the system's, in a container
+    held_path = Path(settings.limits.held_path or "/tmp")  # the system's, in a container
     assert settings.ssd is not None
     needed = {
         Path("/state"): settings.limits.recordings + (1 << 30),  # a plan has 1 GiB at most
