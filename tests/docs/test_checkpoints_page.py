@@ -142,7 +142,7 @@ async def test_the_commands_run(tmp_path: Path, capsys: pytest.CaptureFixture[st
     journal = tmp_path / "journal"
     assert make_parser().parse_args(shlex.split(check)).directory == JOURNAL["path"]
     assert check_journal_command(journal, None) == 0
-    assert "1 pending writes" in capsys.readouterr().out
+    assert "1 pending write of" in capsys.readouterr().out
     assert make_parser().parse_args(shlex.split(export)).export == "/mnt/rescue"
     assert check_journal_command(journal, tmp_path / "rescue") == 0
     assert [path.read_bytes() for path in (tmp_path / "rescue").iterdir() if path.suffix == ""] == [b"shard"]
