@@ -4,12 +4,14 @@
                 same: one order, recognised each epoch
 
 One server, as two that are alike differ by up to a sixth: where their memory lies. A reload turns recording on and off.
-Each turn is two epochs that are not counted, and one that is: a reload has all names learned anew in the first, and
-written in the second, as pages are written up to 4,096 reads later. Which of the two kinds goes first is drawn for
+Each turn is some epochs that are not counted, and one that is: a reload has all names learned anew in the first, and
+written in the second, as pages are written up to 4,096 reads later. Of several workers each has to learn each name, and
+which of them answers is chance: after two epochs two workers have yet to learn one in four. Which of the two kinds goes first is drawn for
 each pair, so that what others do to the processor's caches falls on both. The ratio is of all turns; the difference of
 a pair says how far it can be trusted.
 """
 
+import math
 import random
 import time
 from collections.abc import Iterator
@@ -31,13 +33,16 @@ SIZE: Final = 4 * KIB
 CONNECTIONS: Final = 8
 _UNCOUNTED: Final = 2
 """Epochs behind a reload: see above."""
+_UNLEARNED: Final = 0.005
+"""Hits of a counted epoch, as a share, whose worker may not have answered for the object since the reload."""
 _OFF: Final = ""
 _ON: Final = '\n[[rules]]\npath = "bench/**"\nrecord = true\nfollow = true\n'
 _TEXT: Final = f"""\
 Hits of {SIZE} bytes from memory over {CONNECTIONS} connections. One server, whose rule has `record = true` and
 `follow = true` in some turns, by a reload, and not in others; in these it notes no read at all, as no rule has a name.
 CPU of all its processes a request, and that of their event loops alone: the rest compresses and writes, in another
-thread. The first two epochs behind a reload are not counted. Ratios are of the sums of all turns; the
+thread. The first epochs behind a reload are not counted: two, and as many as it takes until each of several workers has
+answered for each object. Ratios are of the sums of all turns; the
 difference is the mean of the pairs, whose order is drawn, and its standard error.
 "Shuffled" is another order each epoch, all of it recorded; "same" is one order, recognised each epoch. Lower is better;
 the goal is 1.02."""
@@ -72,7 +77,7 @@ def _row(forebay: Forebay, peer: Peer, targets: list[str], turns: int, order: st
     for _ in range(1 + turns):
         for rule in chance.sample((_OFF, _ON), 2):
             forebay.reload(rule)
-            for _ in range(_UNCOUNTED):
+            for _ in range(_uncounted(forebay.workers)):
                 _turn(peer, list(islice(stream, len(targets))))
             used[rule].append(_turn(peer, list(islice(stream, len(targets)))))
     off, on = ([turn.all for turn in used[rule][1:]] for rule in (_OFF, _ON))
@@ -88,6 +93,11 @@ def _row(forebay: Forebay, peer: Peer, targets: list[str], turns: int, order: st
         f"{mean(differences):.2f} ± {stdev(differences) / turns**0.5:.2f} µs",
         f"{on_loops / off_loops:.3f}",
     )
+
+
+def _uncounted(workers: int) -> int:
+    """Epochs of a turn that are not counted."""
+    return _UNCOUNTED + (math.ceil(math.log(_UNLEARNED, 1 - 1 / workers)) if workers > 1 else 0)
 
 
 def _requests(peer: Peer, targets: list[str], order: str) -> Iterator[bytes]:
