@@ -4,7 +4,16 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
 from forebay.core.read_log import NO_LOG, LogContext
-from forebay.core.read_stream import BATCH_SECONDS, MAX_KNOWN, MAX_LOGS, MAX_UNDELIVERED, ReadBatch, ReadStream
+from forebay.core.read_stream import (
+    BATCH_READS,
+    BATCH_SECONDS,
+    MAX_BATCH_SECONDS,
+    MAX_KNOWN,
+    MAX_LOGS,
+    MAX_UNDELIVERED,
+    ReadBatch,
+    ReadStream,
+)
 from harness.manual_timers import ManualTimers
 
 CONTEXT = LogContext("bucket", "trainer", "default", "")
@@ -96,3 +105,50 @@ def test_the_stream_is_open_while_somebody_subscribes() -> None:
     timers.advance(BATCH_SECONDS)
     ends[1]()
     assert (first, len(second), [*seen, stream.is_open]) == ([], 1, [False, True, False])
+
+
+def batch_sizes(reads_a_second: float, seconds: float, *, is_urgent: bool) -> list[int]:
+    """The reads of each batch, while they are made one by one."""
+    timers, batches = ManualTimers(), list[ReadBatch]()
+    stream = ReadStream(timers)
+    stream.subscribe(batches.append, is_urgent=is_urgent)
+    for _ in range(round(reads_a_second * seconds)):
+        stream.add(read())
+        timers.advance(1 / reads_a_second)
+    return [batch.read_count for batch in batches]
+
+
+def test_slow_reads_are_delivered_in_few_batches() -> None:
+    urgent, others = batch_sizes(100, 5, is_urgent=True), batch_sizes(100, 5, is_urgent=False)
+    assert len(urgent) == 5 / BATCH_SECONDS
+    assert others[0] == 100 * BATCH_SECONDS, "behind a pause"
+    assert 5 / MAX_BATCH_SECONDS <= len(others) <= 5 / MAX_BATCH_SECONDS + 2
+
+
+def test_an_interval_has_about_as_many_reads_as_are_a_batch() -> None:
+    sizes = batch_sizes(2000, 2, is_urgent=False)
+    assert all(0.9 * BATCH_READS < size < 1.1 * BATCH_READS for size in sizes[2:]), sizes
+
+
+def test_fast_reads_are_delivered_at_once_by_any_stream() -> None:
+    assert batch_sizes(10_000, 1, is_urgent=False) == batch_sizes(10_000, 1, is_urgent=True)
+
+
+def test_an_urgent_subscriber_waits_for_no_long_interval() -> None:
+    timers, batches = ManualTimers(), list[ReadBatch]()
+    stream = ReadStream(timers)
+    stream.subscribe(lambda _: None, is_urgent=False)
+    stream.add(read())
+    timers.advance(BATCH_SECONDS)
+    end = stream.subscribe(batches.append)
+    stream.add(read())
+    timers.advance(BATCH_SECONDS)
+    assert (len(batches), timers.pending) == (1, 1)
+    end()
+    timers.advance(BATCH_SECONDS)  # set while it was there
+    stream.add(read())
+    timers.advance(BATCH_SECONDS)
+    log, code = stream.add_whole(CONTEXT, "key", 5, NO_LOG, 0)
+    log.append(code)
+    timers.advance(BATCH_SECONDS)
+    assert log.codes, "nobody is in a hurry any more"

@@ -69,6 +69,8 @@ class NodeDouble:
         await self.settle()
 
     async def settle(self) -> None:
+        for stream in self.streams:
+            stream.deliver()
         self.timers.advance(BATCH_SECONDS)
         await self.tasks.wait_idle()
 

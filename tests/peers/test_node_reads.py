@@ -96,6 +96,28 @@ async def test_the_lease_is_renewed_while_somebody_subscribes() -> None:
     assert not node.streams[1].is_open
 
 
+async def test_workers_send_often_while_a_subscriber_is_urgent() -> None:
+    node, batches = NodeDouble(), list[ReadBatch]()
+
+    async def count_batches() -> list[int]:
+        batches.clear()
+        for _ in range(100):
+            for number, stream in enumerate(node.streams):
+                stream.add(read("key", number))
+            await node.settle(BATCH_SECONDS / 2)
+        return [sum(batch.worker == number for batch in batches) for number in (0, 1)]
+
+    node.reads[0].subscribe(batches.append, is_urgent=False)
+    seldom = [await count_batches()]
+    end = node.reads[0].subscribe(lambda _: None)
+    often = await count_batches()
+    end()
+    seldom.append(await count_batches())
+    assert min(often) >= 49
+    assert all(10 <= count <= 20 for each in seldom for count in each), seldom
+    assert node.dropped == 0
+
+
 async def test_no_read_is_lost_while_the_lease_is_renewed() -> None:
     node, keys, batches = NodeDouble(), [str(number) for number in range(40)], list[ReadBatch]()
     node.reads[0].subscribe(batches.append)
@@ -142,7 +164,7 @@ async def test_reads_wait_for_a_collector_that_is_gone() -> None:
 async def test_reads_wait_for_the_first_subscriber() -> None:
     """A collector that was restarted answers before anybody has subscribed."""
     node, batches = NodeDouble(), list[ReadBatch]()
-    node.reads[1].lease({"kind": "collect_reads", "seconds": LEASE_SECONDS})
+    node.reads[1].lease({"kind": "collect_reads", "seconds": LEASE_SECONDS, "urgent": True})
     node.streams[1].add(read("early", 1))
     node.timers.advance(BATCH_SECONDS)
     for _ in range(3):
@@ -164,7 +186,7 @@ async def test_a_batch_that_is_sent_again_is_delivered_once() -> None:
 async def test_reads_are_dropped_when_the_collector_stays_away() -> None:
     node = NodeDouble()
     node.is_collector_there = False
-    node.reads[1].lease({"kind": "collect_reads", "seconds": LEASE_SECONDS})
+    node.reads[1].lease({"kind": "collect_reads", "seconds": LEASE_SECONDS, "urgent": True})
     node.streams[1].add(read("lost", 1))
     await node.settle(LEASE_SECONDS)
     assert (node.dropped, node.streams[1].is_open, node.timers.pending) == (1, False, 0)

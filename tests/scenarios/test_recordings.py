@@ -10,6 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from forebay.core.events import RecordedRead
+from forebay.core.read_stream import MAX_BATCH_SECONDS
 from forebay.jobs.plans.plan_runner import END_SECONDS
 from forebay.jobs.recordings.recorder import IDLE_AFTER
 from harness.clients import path_of
@@ -49,7 +50,7 @@ class Node:
                 for key in keys[start : start + BATCH]:
                     answer = await client.request("GET", path_of("bucket", key), connection=connection)
                     assert answer.body == key.encode() * 10
-                self.timers.advance(0.05)
+                self.timers.advance(MAX_BATCH_SECONDS)
                 if settle:
                     await self.settle()
 
@@ -265,6 +266,16 @@ async def test_rules_of_a_reload_begin_and_end_recording(tmp_path: Path) -> None
         await running.read(KEYS[:40])
         assert await running.metric("forebay_recording_recorded_total") == 40
         assert len(await running.names()) == 1
+
+
+async def test_the_latest_reads_before_a_restart_are_recorded(tmp_path: Path) -> None:
+    async with node(tmp_path, rule(record=True)) as running:
+        client = running.rig.client()
+        for key in KEYS[:40]:
+            await client.request("GET", path_of("bucket", key))
+        await running.rig.restart()
+        [name] = await running.names()
+        assert keys_in(await running.download(name)) == KEYS[:40]
 
 
 async def test_recordings_survive_a_restart(tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
 """The read stream: delivers the object reads of one worker to subscribers, in batches.
 
-    lanes ──append──> read logs (core.read_log) ──each BATCH_SECONDS──> a batch ──> each subscriber
+    lanes ──append──> read logs (core.read_log) ──by a timer──> a batch ──> each subscriber
 
 Both lanes note each plain read that is answered with bytes. While nobody subscribes no log is active, and the lanes
 note nothing. Otherwise a hit costs one append of a number; everything else is done once a batch, by a timer, never
 within a hit. The timer runs only while something is read: a log that a whole interval found empty is inactive, and the
-next read activates it again.
+next read activates it again. While no subscriber is urgent an interval is as long as BATCH_READS take at the pace of
+the one before, between BATCH_SECONDS and MAX_BATCH_SECONDS: a batch costs as much as several hits, however small it is.
 
 The reads of all workers of a node are collected by forebay.peers.node_reads, where plans, recordings and statistics
 subscribe. For one event loop.
@@ -16,9 +17,13 @@ from typing import Final, NamedTuple, TypeAlias
 
 from forebay.core.events import ObjectRead
 from forebay.core.read_log import LogContext, ReadGroup, ReadLog, context_of, group_reads
-from forebay.core.timers import Timers
+from forebay.core.timers import Timer, Timers
 
 BATCH_SECONDS: Final = 0.05
+"""The interval of urgent subscribers, and the first one after a pause."""
+MAX_BATCH_SECONDS: Final = 0.2
+"""Short enough that the fastest hits behind slow ones fit into peers.read_sender.MAX_UNSENT."""
+BATCH_READS: Final = 256
 MAX_UNDELIVERED: Final = 1 << 14
 """Reads of one log that are kept for the next delivery, however late that is; more are dropped and counted."""
 MAX_KNOWN: Final = 1 << 17
@@ -64,19 +69,29 @@ class ReadStream:
         self._logs: dict[LogContext, ReadLog] = {}
         self._known = 0
         self._active: list[ReadLog] = []
-        self._is_timed = False
+        self._timer: Timer | None = None
+        self._interval = BATCH_SECONDS
+        """That the timer was set to last."""
         self._subscribers: list[ReadSubscriber] = []
+        self._urgent = 0
+        """How many of them are urgent."""
         self.is_open = False
         """Whether anybody subscribes: only then are reads added."""
 
-    def subscribe(self, subscriber: ReadSubscriber) -> Callable[[], None]:
-        """Has `subscriber` called with each batch from now on. Returns a function that ends this."""
+    def subscribe(self, subscriber: ReadSubscriber, *, is_urgent: bool = True) -> Callable[[], None]:
+        """Has `subscriber` called with each batch from now on. `is_urgent`: every BATCH_SECONDS. Returns a function
+        that ends this."""
         self._subscribers.append(subscriber)
+        self._urgent += is_urgent
         self.is_open = True
+        if is_urgent and self._timer is not None and self._interval > BATCH_SECONDS:
+            self._timer.cancel()
+            self._set_timer(BATCH_SECONDS)
 
         def unsubscribe() -> None:
             if subscriber in self._subscribers:
                 self._subscribers.remove(subscriber)
+                self._urgent -= is_urgent
             self.is_open = bool(self._subscribers)
             if not self.is_open:
                 self._drain_all()
@@ -122,25 +137,32 @@ class ReadStream:
         if not log.is_active:
             log.is_active = True
             self._active.append(log)
-            if not self._is_timed:
-                self._is_timed = True
-                self._timers.call_later(BATCH_SECONDS, self._deliver)
+            if self._timer is None:
+                self._set_timer(BATCH_SECONDS)
 
-    def deliver(self) -> None:
-        """Delivers the reads so far at once, so that the next subscriber gets none of them."""
+    def _set_timer(self, interval: float) -> None:
+        self._interval = interval
+        self._timer = self._timers.call_later(interval, self._deliver)
+
+    def deliver(self) -> int:
+        """Delivers the reads so far at once, so that the next subscriber gets none of them. Returns how many."""
         groups, dropped = self._drain_all()
         self._active = [log for log in self._active if log.is_active]
-        if groups:
-            batch = ReadBatch(groups, self._worker, dropped)
-            for subscriber in tuple(self._subscribers):
-                subscriber(batch)
+        if not groups:
+            return 0
+        batch = ReadBatch(groups, self._worker, dropped)
+        for subscriber in tuple(self._subscribers):
+            subscriber(batch)
+        return batch.read_count
 
     def _deliver(self) -> None:
-        self._is_timed = False
-        self.deliver()
-        if self._active and not self._is_timed:
-            self._is_timed = True
-            self._timers.call_later(BATCH_SECONDS, self._deliver)
+        self._timer = None
+        reads = self.deliver()
+        if self._active and self._timer is None:
+            interval = BATCH_SECONDS
+            if not self._urgent:
+                interval = min(MAX_BATCH_SECONDS, max(interval, self._interval * BATCH_READS / reads))
+            self._set_timer(interval)
 
     def _drain_all(self) -> tuple[list[ReadGroup], int]:
         """Empties the active logs, and ends those that are closed or were empty."""

@@ -132,7 +132,7 @@ class ReadCounts:
                 counts.block = 0
         self._sets = {name: counts for name, counts in self._sets.items() if name in names}
         if names and self._unsubscribe is None:
-            self._unsubscribe = self._stream.subscribe(self._count)
+            self._unsubscribe = self._stream.subscribe(self._count, is_urgent=False)
         elif not names and self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None

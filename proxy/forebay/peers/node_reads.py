@@ -9,8 +9,8 @@ to know of the other's restart. It outlasts a collector that is busy or restarte
 afterwards (peers.read_sender). Reads that do not fit are dropped and counted (`forebay_reads_dropped_total`, and
 `ReadBatch.dropped`). The collection delays no read.
 
-A subscriber gets at most what one worker has answered within core.read_stream.BATCH_SECONDS, in the order of that
-worker. The order between workers is that of arrival.
+A subscriber gets at most what one worker has answered within an interval of core.read_stream, in the order of that
+worker. The order between workers is that of arrival. A lease says whether one of the subscribers is urgent.
 """
 
 from collections.abc import Callable
@@ -56,9 +56,12 @@ class NodeReads:
         if not self.is_collector:
             collector = peers.others[COLLECTOR]
             self._sender = ReadSender(peers.number, collector.call, timers, spawn, on_dropped)
-        self._subscribers: list[ReadSubscriber] = []
+        self._subscribers: list[tuple[ReadSubscriber, bool]] = []
+        """And whether each is urgent."""
         self._unsubscribe: Callable[[], None] | None = None
         """Ends the subscription to this worker's own stream."""
+        self._is_urgent = False
+        """Whether that subscription is."""
         self._leased_until = 0.0
         self._timer: Timer | None = None
         """Renews the lease of the others, or ends this worker's."""
@@ -70,24 +73,31 @@ class NodeReads:
 
     # The collector
 
-    def subscribe(self, subscriber: ReadSubscriber) -> Callable[[], None]:
-        """Has `subscriber` called with the reads of all workers from now on. Returns a function that ends this. Raises
-        RuntimeError in another worker than the collector."""
+    def subscribe(self, subscriber: ReadSubscriber, *, is_urgent: bool = True) -> Callable[[], None]:
+        """Has `subscriber` called with the reads of all workers from now on. `is_urgent`: see ReadStream.subscribe.
+        Returns a function that ends this. Raises RuntimeError in another worker than the collector."""
         if not self.is_collector:
             raise RuntimeError("reads are collected by another worker")
-        self._subscribers.append(subscriber)
-        if self._unsubscribe is None:
-            self._unsubscribe = self._stream.subscribe(self._deliver_own)
-            self._renew()
+        subscription = subscriber, is_urgent
+        self._subscribers.append(subscription)
+        self._collect()
 
         def unsubscribe() -> None:
-            if subscriber in self._subscribers:
-                self._subscribers.remove(subscriber)
-            if not self._subscribers and self._unsubscribe is not None:
+            if subscription in self._subscribers:
+                self._subscribers.remove(subscription)
+            if self._subscribers:
+                self._collect()
+            elif self._unsubscribe is not None:
                 self._stop()
                 self._lease_others(0.0)
 
         return unsubscribe
+
+    def _collect(self) -> None:
+        """Subscribes to the reads of all workers, as urgently as somebody needs them."""
+        is_urgent = any(each for _, each in self._subscribers)
+        if self._listen(self._deliver_own, is_urgent=is_urgent):
+            self._renew()
 
     def deliver(self) -> None:
         """Delivers the reads of this worker so far at once. Those of others arrive as usual."""
@@ -101,13 +111,25 @@ class NodeReads:
             self._timer.cancel()
             self._timer = None
 
+    def _listen(self, subscriber: ReadSubscriber, *, is_urgent: bool) -> bool:
+        """Subscribes to this worker's own stream. Returns whether that is another subscription than before."""
+        before = self._unsubscribe
+        if before is not None and self._is_urgent == is_urgent:
+            return False
+        self._unsubscribe, self._is_urgent = self._stream.subscribe(subscriber, is_urgent=is_urgent), is_urgent
+        if before is not None:
+            before()
+        return True
+
     def _renew(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         if self._peers.others:
             self._lease_others(LEASE_SECONDS)
             self._timer = self._timers.call_later(RENEW_SECONDS, self._renew)
 
     def _lease_others(self, seconds: float) -> None:
-        self._peers.notify({"kind": "collect_reads", "seconds": seconds})
+        self._peers.notify({"kind": "collect_reads", "seconds": seconds, "urgent": self._is_urgent})
 
     def _deliver_own(self, batch: ReadBatch) -> None:
         if batch.dropped:
@@ -115,7 +137,7 @@ class NodeReads:
         self._deliver(batch)
 
     def _deliver(self, batch: ReadBatch) -> None:
-        for subscriber in tuple(self._subscribers):
+        for subscriber, _ in tuple(self._subscribers):
             subscriber(batch)
 
     def receive(self, request: Document) -> Document:
@@ -139,7 +161,7 @@ class NodeReads:
 
     def lease(self, request: Document) -> None:
         """Sends this worker's reads to the collector for a while; for no longer if that is no time at all."""
-        seconds = decode(lambda: float(request["seconds"]))
+        seconds, is_urgent = decode(lambda: (float(request["seconds"]), bool(request["urgent"])))
         sender = self._sender
         if sender is None:
             return
@@ -147,8 +169,10 @@ class NodeReads:
         if seconds <= 0:
             self._stop()
             sender.discard()
-        elif self._unsubscribe is None:
-            self._unsubscribe = self._stream.subscribe(lambda batch: sender.add(batch.groups, batch.dropped))
+            return
+        is_leased = self._unsubscribe is not None
+        self._listen(lambda batch: sender.add(batch.groups, batch.dropped), is_urgent=is_urgent)
+        if not is_leased:
             self._timer = self._timers.call_later(seconds, self._check_lease)
 
     def _check_lease(self) -> None:

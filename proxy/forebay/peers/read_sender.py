@@ -21,7 +21,7 @@ from forebay.core.timers import Timers
 from forebay.peers.frames import Document, Spawn
 from forebay.peers.read_codec import BatchEncoder
 
-MAX_UNSENT: Final = 4096
+MAX_UNSENT: Final = 8192
 """Reads of the ring. A batch under way has as many at most, beside them."""
 RETRY_SECONDS: Final = 0.25
 MAX_FAILURES: Final = 20

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from forebay.core.events import ReaderKey
-from forebay.core.read_stream import ReadSubscriber
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.follower import FollowedPlans, Follower
 from forebay.jobs.recordings.recorder import Recorder
 from forebay.jobs.recordings.recording import Recording
 from forebay.jobs.recordings.recording_access import LocalRecordings
+from forebay.peers.node_reads import NodeReads
 from forebay.request.admission import GatewayPolicy
 
 CountRecordings = Callable[[str, int], None]
@@ -27,7 +27,7 @@ class KeptRecordings:
         self,
         directory: Path | None,
         limit: int,
-        subscribe: Callable[[ReadSubscriber], Callable[[], None]],
+        reads: NodeReads,
         policy: Callable[[], GatewayPolicy],
         plans: FollowedPlans,
         tasks: TaskRegistry,
@@ -36,8 +36,8 @@ class KeptRecordings:
         count: CountRecordings,
     ) -> None:
         """`clock`: seconds since 1970; readers are idle by `monotonic`. `directory`, `limit`: see RecordingCatalogue.
-        `policy`: the one in force. `plans`: where the rest of a recording runs. `subscribe`: to reads of the node."""
-        self._subscribe = subscribe
+        `policy`: the one in force. `plans`: where the rest of a recording runs."""
+        self._reads = reads
         self._unsubscribe: Callable[[], None] | None = None
         self._policy = policy
         self.catalogue = RecordingCatalogue(directory, limit, tasks, clock, lambda reads: count("dropped", reads))
@@ -62,7 +62,7 @@ class KeptRecordings:
         """Listens to reads if a rule records or follows."""
         wants = self._policy().rules.has_tracks
         if wants and self._unsubscribe is None:
-            self._unsubscribe = self._subscribe(self.recorder.observe)
+            self._unsubscribe = self._reads.subscribe(self.recorder.observe, is_urgent=False)
         elif not wants and self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
@@ -70,6 +70,7 @@ class KeptRecordings:
 
     async def close(self) -> None:
         """Ends and writes what is being recorded."""
+        self._reads.deliver()
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None

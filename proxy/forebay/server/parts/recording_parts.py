@@ -19,7 +19,7 @@ def compose_recordings(
     kept = KeptRecordings(
         recording_directory(context.settings),
         context.settings.limits.recordings,
-        node_reads.subscribe,
+        node_reads,
         context.policy,
         plans,
         context.tasks,
