@@ -96,7 +96,7 @@ jobs/plans/test_plan_store.py            jobs/plans/plan_entries jobs/plans/plan
 scenarios/test_plans.py                  jobs/plans/plan_resource
 scenarios/test_recordings.py             core/recording_info
 scenarios/test_plans.py                  jobs/plans/plan_allowance jobs/plans/plan_report core/plan_progress
-scenarios/test_recordings.py             jobs/recordings/kept_recordings jobs/recordings/recording_resource
+scenarios/test_recordings.py             jobs/recordings/recording_resource
 scenarios/test_recordings.py             server/parts/recording_parts
 scenarios/test_several_origins.py        origin/origins origin/bucket_union server/parts/origin_parts
 request/test_resource_router.py          request/resource request/verified_bodies
