@@ -6,9 +6,9 @@
 One server, as two that are alike differ by up to a sixth: where their memory lies. A reload turns recording on and off.
 Each turn is some epochs that are not counted, and one that is: a reload has all names learned anew in the first, and
 written in the second, as pages are written up to 4,096 reads later. Of several workers each has to learn each name, and
-which of them answers is chance: after two epochs two workers have yet to learn one in four. Which of the two kinds goes first is drawn for
-each pair, so that what others do to the processor's caches falls on both. The ratio is of all turns; the difference of
-a pair says how far it can be trusted.
+which of them answers is chance: after two epochs two workers have yet to learn one in four. Which of the two kinds goes
+first is drawn for each pair, so that what others do to the processor's caches falls on both. The ratio is of all turns;
+the difference of a pair says how far it can be trusted.
 """
 
 import math

@@ -59,7 +59,18 @@ CONTENT = bytes(range(250)) * 800
 """200,000 bytes: four blocks, the last of which is short."""
 BLOCK = 64 << 10
 SMALL, SIZE = CONTENT[:1000], len(CONTENT)
-FOUND_OF_SMALL = [(0, None), (0, 1), (0, 999), (0, 1000), (0, 5000), (7, None), (7, 8), (7, 300), (999, 1000), (999, 7000)]
+FOUND_OF_SMALL = [
+    (0, None),
+    (0, 1),
+    (0, 999),
+    (0, 1000),
+    (0, 5000),
+    (7, None),
+    (7, 8),
+    (7, 300),
+    (999, 1000),
+    (999, 7000),
+]
 FOUND_OF_LARGE = [
     (0, 1),
     (0, BLOCK),
@@ -78,7 +89,7 @@ async def test_what_is_found_are_the_bytes_of_the_range(tmp_path: Path) -> None:
     """Twice: what the first look prepares answers the second."""
     rest = '[[rules]]\npath = "**"\nfreshness = "immutable"\nblock = "64KiB"\n'
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rest) as rig:
-        for key, content in (("small", SMALL), ("large", CONTENT)):
+        for key, content in (("small", SMALL), ("large", CONTENT), ("empty", b"")):
             origin.store.put("b", key, content)
             assert (await rig.client().request("GET", path_of("b", key))).body == content
         parts, policy = rig.parts, rig.parts.context.policy()
@@ -89,7 +100,11 @@ async def test_what_is_found_are_the_bytes_of_the_range(tmp_path: Path) -> None:
         admission = admit_form(policy, principal, Target("", "", "b", "batch", ()), CIMultiDict())
         for _ in range(2):
             lookup = BatchLookup(cached, admission, no_cache=False)
-            for key, content, ranges in (("small", SMALL, FOUND_OF_SMALL), ("large", CONTENT, FOUND_OF_LARGE)):
+            for key, content, ranges in (
+                ("small", SMALL, FOUND_OF_SMALL),
+                ("large", CONTENT, FOUND_OF_LARGE),
+                ("empty", b"", [(0, None)]),
+            ):
                 for start, end in ranges:
                     found = lookup.find(BatchEntry(key, start, end))
                     assert isinstance(found, tuple), (key, start, end)
