@@ -14,7 +14,14 @@ from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import PlanEntry
 from forebay.jobs.plans.plan_pace import FIRST_IN_FLIGHT
 from forebay.jobs.plans.plan_retry import MOST_LEFT_OUT
-from forebay.jobs.plans.plan_runner import END_SECONDS, EXPIRE_SECONDS, IDLE_SECONDS, PlanRunner
+from forebay.jobs.plans.plan_runner import (
+    END_SECONDS,
+    EXPIRE_SECONDS,
+    FULL_PAUSE,
+    IDLE_SECONDS,
+    TICK_SECONDS,
+    PlanRunner,
+)
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import LOAD_SIZE, SPREAD, PlanStart
 from forebay.jobs.plans.reader_search import STRAYS
@@ -40,7 +47,10 @@ class HeldEntries:
     def find(self, key: str, after: int = 0) -> int | None:
         return int(key) if key.isdecimal() and after <= int(key) < self.count else None
 
+    is_closed = False
+
     def close(self) -> None:
+        self.is_closed = True
         self.allowed.release(self.count)
 
 
@@ -321,3 +331,79 @@ async def test_reads_leave_a_plan_that_has_ended_as_it_is() -> None:
         runner.close("done")
         runner.match([read_of("2")])
         assert runner.state == "done"
+
+
+async def test_a_closed_plan_stays_as_it_ended() -> None:
+    """Its file is closed, and everything that was ahead is given back once."""
+    entries, ahead, tasks = HeldEntries(10, 10), NotedFetches(), TaskRegistry()
+    runner = runner_of(entries, ahead, tasks)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: runner.window.lead == 10 * SIZE and runner.window.next == 10)
+        await tasks.wait_idle()
+        runner.match([read_of("0"), read_of("1"), read_of("2")])
+        runner.close("done")
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+    assert (runner.state, runner.closed_at, len(ahead.dropped)) == ("done", 3, 7)
+    await run_loop_until(lambda: entries.is_closed)
+
+
+async def test_a_plan_that_is_read_to_its_end_is_done_at_once() -> None:
+    timers = ManualTimers()
+    async with fetched(timers) as (runner, _):
+        runner.match([read_of(str(number)) for number in range(2, 10)])
+        await runner.is_closed.wait()
+        assert (runner.state, timers.time()) == ("done", 0.0)
+
+
+async def test_a_plan_of_a_principal_that_is_gone_ends() -> None:
+    entries, ahead, tasks, timers = HeldEntries(10, 10), NotedFetches(), TaskRegistry(), ManualTimers()
+    allowances: list[Allowance | None] = [Allowance(lambda _: True, None, lambda _: 1 << 20, lambda _: "set")]
+    record = PlanRecord("id", "bucket", "order", "user", 0.0, entries.count, 0)
+    runner = PlanRunner(record, entries, PlanStart(), ahead, lambda: allowances[-1], timers, tasks.spawn, lambda: 0.0)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: runner.window.lead == 10 * SIZE and runner.window.next == 10)
+        await tasks.wait_idle()
+        allowances.append(None)
+        await step(timers, TICK_SECONDS)
+        await running
+    await tasks.wait_idle()
+    assert (runner.state, len(ahead.dropped)) == ("revoked", 10)
+
+
+class FullTier(NotedFetches):
+    """Has no room until the test makes some."""
+
+    is_full = True
+
+    async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
+        outcome = await super().fetch(request)
+        return PrefetchOutcome("full") if self.is_full else outcome
+
+
+async def test_a_full_tier_is_looked_at_again_soon() -> None:
+    """And one that has room is not: a plan sets one timer."""
+    entries, ahead, tasks, timers = HeldEntries(3, 10), FullTier(), TaskRegistry(), ManualTimers()
+    runner = runner_of(entries, ahead, tasks, timers)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        for _ in range(5):
+            await timers.armed(within=FULL_PAUSE)
+            await tasks.wait_idle()
+            timers.advance(FULL_PAUSE)
+        ahead.is_full = False
+        await run_loop_until(lambda: runner.window.lead == 3 * SIZE and runner.window.next == 3)
+        await tasks.wait_idle()
+        await timers.armed(within=TICK_SECONDS)
+        await tasks.wait_idle()
+        runner.match([read_of("0")])
+        await run_loop_until(lambda: runner.counts.read == 1)
+        await timers.armed(within=TICK_SECONDS)
+        assert timers.pending == 1
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+    assert timers.pending == 0

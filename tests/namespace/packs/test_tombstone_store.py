@@ -9,8 +9,8 @@ import pytest
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, PackUnavailable
-from forebay.core.heads import ObjectFacts, Version
-from forebay.core.names import ObjectName
+from forebay.core.heads import ObjectFacts
+from forebay.core.names import ObjectName, Version
 from forebay.namespace.packs.tombstone_store import LISTED_AGAIN, TombstonesReplaced, TombstoneStore
 from forebay.origin.reads.origin_read import OriginRead
 from forebay.origin.reads.read_outcomes import ErrorResponse, ObjectOpened, Uncacheable
