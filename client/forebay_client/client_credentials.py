@@ -74,8 +74,9 @@ def find_credentials(
         if not access_key or not secret_key:
             raise ClientConfigurationError("access_key and secret_key belong together")
         return FixedCredentials(SecretKey(access_key, secret_key, session_token))
+    sources = (_OSS, _AWS) if dialect == "oss" else (_AWS,)
     if not profile.is_named:
-        for names in (_OSS, _AWS) if dialect == "oss" else (_AWS,):
+        for names in sources:
             secret = _of_values(*(environ.get(name) for name in names))
             if secret is not None:
                 return FixedCredentials(secret)
@@ -85,9 +86,10 @@ def find_credentials(
             return FixedCredentials(secret)
     found = _of_botocore(profile)
     if found is None:
+        variables = " or ".join(f"{names[0]} and {names[1]}" for names in sources)
         raise ClientConfigurationError(
-            "there are no credentials: neither arguments, nor AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, nor the "
-            f"profile {profile.name!r} in the shared files; access_key='' sends unsigned requests"
+            f"there are no credentials: neither arguments, nor {variables}, nor the profile {profile.name!r} in the "
+            "shared files; access_key='' sends unsigned requests"
         )
     return found
 

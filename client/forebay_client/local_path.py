@@ -23,7 +23,7 @@ from typing import Final
 from forebay_client.client import Client
 from forebay_client.client_errors import BodyCorrupt, ConditionNotMet, InvalidRequest
 from forebay_client.object_downloads import range_of
-from forebay_client.object_uri import split_uri
+from forebay_client.object_uri import dialect_of, split_uri
 from forebay_client.objects import ObjectInfo
 from forebay_client.transport.client_threads import ClientThreads
 from forebay_client.transport.object_request import ObjectRequest
@@ -91,7 +91,7 @@ def path(url: str, *, client: Client | None = None) -> LocalPath:
     if found is None or not found.key:
         raise InvalidRequest(f"{url!r} names no object; a URL looks like s3://bucket/key")
     bucket, key = found.bucket, found.key
-    reader = client if client is not None else _client_of_environment("oss" if found.scheme == "oss" else "s3")
+    reader = client if client is not None else _client_of_environment(dialect_of(url))
     for attempt in range(_ATTEMPTS):
         info = reader.head(bucket, key)
         opened = _memory_file(key) if _has_memory_files() else _temporary_file()

@@ -1,7 +1,10 @@
 """URIs of objects and prefixes: `s3://bucket/key`, `oss://bucket/key`, and `forebay://bucket/key`, as fsspec knows this
 library. Nothing of a URI is decoded."""
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from forebay_client.client_settings import ClientDialect
 
 SCHEMES: Final = ("s3://", "oss://", "forebay://")
 
@@ -14,6 +17,11 @@ class ObjectUri(NamedTuple):
     bucket: str
     key: str
     """Of an object, or the prefix of several; may be empty."""
+
+
+def dialect_of(uri: str) -> "ClientDialect":
+    """The protocol in which what a URI names is read, where nobody has said another: OSS's of oss://, else S3's."""
+    return "oss" if uri.startswith("oss://") else "s3"
 
 
 def split_uri(uri: str) -> ObjectUri | None:

@@ -1,6 +1,7 @@
 """Credentials from where the SDKs find them, in their order."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ KEYS = {"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "env-secret", "AWS_
 
 
 def found(
-    tmp_path: Path, environ: dict[str, str], *arguments: str | None, profile: str | None = None
+    tmp_path: Path,
+    environ: dict[str, str],
+    *arguments: str | None,
+    profile: str | None = None,
+    dialect: str = "s3",
 ) -> SecretKey | None:
     environ = {
         "AWS_CONFIG_FILE": str(tmp_path / "config"),
@@ -24,7 +29,7 @@ def found(
         **environ,
     }
     access, secret, token = (*arguments, None, None, None)[:3]
-    return find_credentials(access, secret, token, "s3", read_profile(profile, environ), environ).current()
+    return find_credentials(access, secret, token, dialect, read_profile(profile, environ), environ).current()
 
 
 @pytest.fixture
@@ -47,6 +52,19 @@ def test_the_nearest_source_wins(files: Path) -> None:
 def test_a_named_profile_comes_before_the_environments_keys(files: Path) -> None:
     assert found(files, KEYS, profile="job") == SecretKey("job", "job%secret", "t")
     assert found(files, {**KEYS, "AWS_PROFILE": "old"}) == SecretKey("old", "old-secret")
+
+
+@pytest.mark.parametrize("dialect", ["s3", "oss"])
+def test_the_variables_that_are_missing_are_named(tmp_path: Path, dialect: str) -> None:
+    def complaint() -> str:
+        sys.modules["botocore"] = None  # type: ignore[assignment] # what the import system takes for "not there"
+        with pytest.raises(ClientConfigurationError) as caught:
+            found(tmp_path, {}, dialect=dialect)
+        return str(caught.value)
+
+    text = in_a_fork(complaint)
+    assert "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in text
+    assert ("OSS_ACCESS_KEY_ID and OSS_ACCESS_KEY_SECRET" in text) is (dialect == "oss")
 
 
 def test_a_file_that_cannot_be_parsed_shows_nothing_of_itself(tmp_path: Path) -> None:

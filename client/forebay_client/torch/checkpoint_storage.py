@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class ForebayFileSystem(FileSystemBase):
-    """Objects as the files of a checkpoint. `client`: by default one of the environment."""
+    """Objects as the files of a checkpoint. `client`: by default one of the environment, for what `path` names."""
 
-    def __init__(self, client: "Client | None" = None) -> None:
-        self.client = client if client is not None else default_client()
+    def __init__(self, client: "Client | None" = None, path: str = "") -> None:
+        self.client = client if client is not None else default_client(path)
 
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[io.IOBase]:
@@ -95,7 +95,7 @@ class ForebayStorageWriter(FileSystemWriter):
 
     def __init__(self, path: str, *, client: "Client | None" = None, flush: bool = False, **options: Any) -> None:
         super().__init__(path, sync_files=False, **options)
-        self.fs = ForebayFileSystem(client)
+        self.fs = ForebayFileSystem(client, str(path))
         self.path = self.fs.init_path(path)
         self._flush = flush
 
@@ -117,7 +117,7 @@ class ForebayStorageReader(FileSystemReader):
 
     def __init__(self, path: str, *, client: "Client | None" = None, width: int = 8) -> None:
         super().__init__(path)
-        self.fs = ForebayFileSystem(client)
+        self.fs = ForebayFileSystem(client, str(path))
         self.path = self.fs.init_path(path)
         self._width = width
 

@@ -5,12 +5,15 @@ Plans are sent with the client of the data set, or with one for its endpoint:
 the library's data sets     their `client`
 s3torchconnector            its endpoint and region; the credentials are those of the environment
 osstorchconnector           its endpoint and region, signed as OSS; credentials of its file or its provider
-every other                 a client of the environment
+every other                 a client of the environment; keys that are URIs with oss:// are OSS's
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from forebay_client.object_uri import dialect_of
 
 if TYPE_CHECKING:
     from forebay_client.client import Client
@@ -42,18 +45,29 @@ def client_for(dataset: Any) -> "Client":
             region=dataset._region,  # noqa: SLF001 # as above
             **PATIENCE,
         )
-    return Client(**PATIENCE)
+    return Client(dialect=dialect_of(_first_name(dataset)), **PATIENCE)
+
+
+def _first_name(dataset: Any) -> str:
+    """The first key of a data set, which may be a URI; empty if it has none."""
+    for name in ("keys", "samples", "imgs"):
+        names = getattr(dataset, name, None)
+        if isinstance(names, Sequence) and names:
+            first = names[0][0] if isinstance(names[0], tuple | list) else names[0]
+            return first if isinstance(first, str) else ""
+    return ""
 
 
 PATIENCE: dict[str, Any] = {"timeout": 10.0, "retries": 1}
 """The settings of a client that only sends plans, for which the training waits."""
 
 
-def default_client() -> "Client":
-    """A client of the environment."""
+def default_client(uri: str = "") -> "Client":
+    """A client of the environment, for what `uri` names: with `oss://` in OSS's protocol, and with the credentials and
+    the endpoint of OSS_ACCESS_KEY_ID, OSS_ENDPOINT, ... before those of AWS. Raises ClientConfigurationError."""
     from forebay_client.client import Client  # noqa: PLC0415 # as above
 
-    return Client()
+    return Client(dialect=dialect_of(uri))
 
 
 def s3_client(region: str | None, endpoint: str | None, config: Any = None) -> "Client":

@@ -30,30 +30,32 @@ class ForebayCheckpointIO:
             if (module := sys.modules.get(home)) is not None:
                 module.CheckpointIO.register(type(self))
 
-    @property
-    def client(self) -> "Client":
-        """The client that reads and writes checkpoints."""
-        if self._client is None:
-            self._client = default_client()
-        return self._client
-
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str, storage_options: Any = None) -> None:
         """Writes a checkpoint. `storage_options` must be None."""
         if storage_options is not None:
             raise TypeError("ForebayCheckpointIO has no storage_options")
-        save(checkpoint, str(path), client=self.client, flush=self._flush)
+        save(checkpoint, str(path), client=self._client_of(path), flush=self._flush)
 
     def load_checkpoint(self, path: str, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
         """Reads a checkpoint. `weights_only` None: any pickled object, as Lightning's own class."""
-        loaded: dict[str, Any] = load(str(path), map_location, client=self.client, weights_only=bool(weights_only))
+        loaded: dict[str, Any] = load(
+            str(path), map_location, client=self._client_of(path), weights_only=bool(weights_only)
+        )
         return loaded
 
     def remove_checkpoint(self, path: str) -> None:
         """Deletes a checkpoint: its object, and for a distributed one every object below it."""
         bucket, key = parse_sample_uri(str(path))
-        self.client.delete(bucket, key)
-        for found in list(self.client.list(bucket, f"{key.rstrip('/')}/")):
-            self.client.delete(bucket, getattr(found, "key", ""))
+        client = self._client_of(path)
+        client.delete(bucket, key)
+        for found in list(client.list(bucket, f"{key.rstrip('/')}/")):
+            client.delete(bucket, getattr(found, "key", ""))
+
+    def _client_of(self, path: str) -> "Client":
+        """The client; by default one of the environment, in the protocol of the first path."""
+        if self._client is None:
+            self._client = default_client(str(path))
+        return self._client
 
     def teardown(self) -> None:
         """Closes the connections."""

@@ -14,6 +14,7 @@ from forebay_client.torch.sample_file import SampleFile, identity
 from forebay_client.torch.sample_list import (
     ManifestParser,
     SampleList,
+    is_uri,
     listed_samples,
     manifest_samples,
     named_samples,
@@ -30,7 +31,8 @@ class ObjectDataset:
     """Samples that are objects. A sample is the result of `transform` for its SampleFile.
 
     `samples`: the list, or a function that lists them, called at the first read. `client`: by default one of the
-    environment. `pack`: reads the samples in place of the client; they are then members, and have no plan.
+    environment, which speaks OSS for URIs with `oss://`. `pack`: reads the samples in place of the client; they are
+    then members, and have no plan.
     """
 
     def __init__(
@@ -42,6 +44,12 @@ class ObjectDataset:
         pack: PackedSamples | None = None,
     ) -> None:
         self._samples, self._client, self._transform, self._pack = samples, client, transform, pack
+        self._uri = samples.uri if isinstance(samples, SampleList) else ""
+        """Decides the protocol of a client of the environment."""
+
+    def _at_uri(self, uri: str) -> Self:
+        self._uri = uri
+        return self
 
     @classmethod
     def from_prefix(
@@ -49,8 +57,9 @@ class ObjectDataset:
     ) -> Self:
         """The objects under `s3://bucket/prefix`, in the order of their keys. `options`: of the class.
 
-        Raises ValueError for an invalid URI, and the ClientError of the listing."""
-        return cls(lambda found: listed_samples(found, uri), client=client, transform=transform, **options)
+        Raises ValueError for what is no URI, and the ClientError of the listing."""
+        made = cls(lambda found: listed_samples(found, uri), client=client, transform=transform, **options)
+        return made._at_uri(uri)
 
     @classmethod
     def from_objects(
@@ -90,15 +99,18 @@ class ObjectDataset:
     ) -> Self:
         """The objects that a manifest lists, with labels (forebay_client.torch.sample_list has its forms).
 
-        `location`: the URI or the path of the manifest. `base_uri`: a prefix for each of its keys. `options`: of the
-        class. Raises ValueError with a line that can't be parsed, OSError or ClientError for a manifest that can't be
-        read."""
-        return cls(
+        `location`: its URI, or a path. `base_uri`: is put in front of each of its keys. `options`: of the class. Raises
+        ValueError with the line that can't be read, OSError or ClientError where the manifest can't be."""
+        if not is_uri(location):
+            samples = manifest_samples(None, location, parser, base_uri)
+            return cls(samples, client=client, transform=transform, **options)
+        made = cls(
             lambda found: manifest_samples(found, location, parser, base_uri),
             client=client,
             transform=transform,
             **options,
         )
+        return made._at_uri(str(location))
 
     @classmethod
     def from_pack(
@@ -119,7 +131,7 @@ class ObjectDataset:
     def client(self) -> "Client":
         """The client that reads the objects. Raises ClientConfigurationError if the environment configures none."""
         if self._client is None:
-            self._client = default_client()
+            self._client = default_client(self._uri)
         return self._client
 
     @property

@@ -21,7 +21,7 @@ class PackedSamples:
 
     def __init__(self, uri: str, client: "Client | None") -> None:
         """`uri`: of the pack's index, `s3://bucket/packed/train/index.fbpack`. Raises ClientError."""
-        self.client = client if client is not None else default_client()
+        self.client = client if client is not None else default_client(uri)
         self.bucket, index_key = parse_sample_uri(uri)
         self._reader = PackReader(self.client, self.bucket, index_key)
 

@@ -41,6 +41,8 @@ class SampleList:
     """The bucket of each key; or a single bucket, that of all."""
     labels: Sequence[Any] = ()
     """The label of each key; empty: there are no labels."""
+    uri: str = ""
+    """The URI of the first object; empty: objects were named by their keys."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -62,17 +64,20 @@ def listed_samples(client: ListingClient, uri: str) -> SampleList:
 
 def named_samples(uris: str | Iterable[str], labels: Sequence[Any] = ()) -> SampleList:
     """The objects of these URIs."""
-    pairs = [parse_sample_uri(uri) for uri in ([uris] if isinstance(uris, str) else uris)]
+    named = [uris] if isinstance(uris, str) else list(uris)
+    pairs = [parse_sample_uri(uri) for uri in named]
     buckets = [bucket for bucket, _ in pairs]
-    return SampleList([key for _, key in pairs], buckets[:1] if len(set(buckets)) == 1 else buckets, labels)
+    single = buckets[:1] if len(set(buckets)) == 1 else buckets
+    return SampleList([key for _, key in pairs], single, labels, "".join(named[:1]))
 
 
 def manifest_samples(
-    client: ListingClient, location: str | Path, parser: ManifestParser | None = None, base_uri: str = ""
+    client: ListingClient | None, location: str | Path, parser: ManifestParser | None = None, base_uri: str = ""
 ) -> SampleList:
-    """The objects that a manifest lists. `location`: a URI or a path. `base_uri`: a prefix for each key."""
-    if isinstance(location, str) and location.startswith(SCHEMES):
-        content = bytes(client.get(*parse_sample_uri(location)))
+    """The objects that a manifest lists. `location`: a URI, or a path, which needs no client. `base_uri`: a prefix for
+    each key."""
+    if client is not None and is_uri(location):
+        content = bytes(client.get(*parse_sample_uri(str(location))))
     else:
         content = Path(location).read_bytes()
     rows = list((parser or parse_manifest)(io.BytesIO(content)))
@@ -93,6 +98,11 @@ def parse_manifest(file: Any) -> Iterator[tuple[str, Any]]:
         else:
             key, _, label = line.partition("\t")
             yield key, label
+
+
+def is_uri(location: str | Path) -> bool:
+    """Whether a location is a URI, not a path."""
+    return isinstance(location, str) and location.startswith(SCHEMES)
 
 
 def parse_sample_uri(uri: str) -> tuple[str, str]:

@@ -25,7 +25,7 @@ def save(value: Any, uri: str, *, client: "Client | None" = None, flush: bool = 
     `flush`: wait until the object is at the origin, if Forebay acknowledges writes from its journal. `options`: of
     torch.save. Raises ClientError."""
     bucket, key = parse_sample_uri(uri)
-    client = client if client is not None else default_client()
+    client = client if client is not None else default_client(uri)
     with client.create(bucket, key) as file:
         torch.save(value, file, **options)
     if flush:

@@ -53,7 +53,7 @@ class ShardDataset(torch.utils.data.IterableDataset):
     def client(self) -> "Client":
         """The client that reads the shards."""
         if self._client is None:
-            self._client = default_client()
+            self._client = default_client(self.shards[0] if self.shards else "")
         return self._client
 
     def set_epoch(self, epoch: int) -> None:

@@ -7,6 +7,8 @@ import os
 import pickle
 import re
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +24,7 @@ from client.torch.torch_checks import Checks, raised
 from forebay.protocol.packs.pack_index import IndexWriter
 from forebay.protocol.packs.packed_member import DIGEST_BYTES, PackedMember, PackShard
 from forebay_client import AccessDenied, Client, ObjectNotFound
+from forebay_client.torch.dataset_client import client_for
 from forebay_client.torch.dataset_keys import dataset_keys
 
 
@@ -210,6 +213,45 @@ def check_the_oss_pair_reads_as_the_connector_is_told(checks: Checks) -> None:
     refused = ours.OssMapDataset.from_objects(uris, checks.endpoint, cred_provider=wrong)
     with raised(AccessDenied, "SignatureDoesNotMatch"):
         refused[0].read()
+
+
+@contextmanager
+def environment_of_oss() -> Iterator[None]:
+    """The keys of the environment are OSS's; those of AWS are of somebody else."""
+    before = dict(os.environ)
+    os.environ["OSS_ACCESS_KEY_ID"] = before["AWS_ACCESS_KEY_ID"]
+    os.environ["OSS_ACCESS_KEY_SECRET"] = before["AWS_SECRET_ACCESS_KEY"]
+    os.environ["AWS_ACCESS_KEY_ID"] = "somebody"
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def check_uris_of_oss_are_read_as_oss(checks: Checks) -> None:
+    """By the client that is made where none was passed: signed as OSS, with OSS's credentials."""
+    manifest = checks.directory / "manifest.txt"
+    manifest.write_text("".join(f"{uri.replace('s3://', 'oss://')}\n" for uri in URIS))
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as made:
+        made.addfile(tarfile.TarInfo("1.txt"), io.BytesIO())
+    Client(checks.endpoint).put("bucket", "oss.tar", archive.getvalue())
+    oss = [uri.replace("s3://", "oss://") for uri in URIS]
+    with environment_of_oss():
+        for dataset in (
+            ours.ForebayMapDataset.from_prefix("oss://bucket/train/"),
+            ours.ForebayIterableDataset.from_objects(iter(oss)),
+            ours.ForebayMapDataset.from_manifest(manifest),
+        ):
+            assert [bytes(sample.view) for sample in dataset] == list(CONTENTS.values())
+        assert [sample["txt"] for sample in ours.ShardDataset("oss://bucket/oss.tar")] == [b""]
+        ours.save({"step": 7}, "oss://bucket/oss.pt")
+        assert ours.load("oss://bucket/oss.pt") == {"step": 7}
+        labelled = SimpleNamespace(samples=[(uri, 0) for uri in oss])
+        client_for(labelled).plan("bucket", "oss", list(CONTENTS)).cancel()
+        with raised(AccessDenied, "somebody|InvalidAccessKeyId"):
+            len(ours.ForebayMapDataset.from_prefix(PREFIX))
 
 
 def check_the_s3_pair_takes_the_connectors_arguments(checks: Checks) -> None:
