@@ -1,5 +1,10 @@
 """The pool of channels: which is used next, when none is tried, what ends with time and with a fork."""
 
+import gc
+import threading
+from collections.abc import Callable
+from threading import Event, Thread
+
 import pytest
 
 from forebay_client.shared_memory.channel_input import TIMED_OUT, ChannelBroken
@@ -10,6 +15,7 @@ from forebay_client.shared_memory.channel_pool import (
     ChannelPool,
     ChannelUnavailable,
 )
+from harness.forked import in_a_fork
 
 
 class FakeChannel:
@@ -18,10 +24,10 @@ class FakeChannel:
     def __init__(self) -> None:
         self.is_forked = self.has_views = self.is_closed = self.has_ended = False
         self.used_at, self.timeout = 0.0, 60.0
-        self.flushed = 0
+        self.flushed = Event()
 
     def flush(self) -> None:
-        self.flushed += 1
+        self.flushed.set()
         if self.has_ended:
             raise ChannelBroken("ended")
 
@@ -32,20 +38,29 @@ class FakeChannel:
 class Fixture:
     """A pool of fake channels and its clock."""
 
-    def __init__(self, limit: int = 2) -> None:
+    def __init__(self, limit: int = 2, tend_seconds: float = 3600.0) -> None:
         self.now = 100.0
         self.failure: str | None = None
         self.attempts, self.attempt_takes = 0, 0.0
+        self.meanwhile: Callable[[], object] = lambda: None
+        """Called while a channel is opened."""
         self.opened: list[FakeChannel] = []
-        self.pool = ChannelPool(self.open_channel, limit, lambda: self.now, 3600.0)  # type: ignore[arg-type] # a fake
+        self.pool = ChannelPool(self.open_channel, limit, lambda: self.now, tend_seconds)  # type: ignore[arg-type] # a fake
 
     def open_channel(self) -> FakeChannel:
         self.attempts += 1
+        self.meanwhile()
         self.now += self.attempt_takes
         if self.failure is not None:
             raise ChannelBroken(self.failure)
         self.opened.append(FakeChannel())
         return self.opened[-1]
+
+    def refused(self) -> int:
+        """How many attempts were made by now, after one more lease that has none."""
+        with pytest.raises(ChannelUnavailable):
+            self.pool.lease()
+        return self.attempts
 
 
 def test_the_channel_used_last_is_used_next() -> None:
@@ -65,6 +80,26 @@ def test_no_more_channels_than_the_limit() -> None:
         fixture.pool.lease()
     fixture.pool.drop(channel)
     fixture.pool.lease()
+    fixture.pool.close()
+
+
+def test_one_that_is_being_opened_counts() -> None:
+    fixture = Fixture(limit=1)
+    fixture.meanwhile = fixture.refused
+    fixture.pool.lease()
+    assert fixture.attempts == 1
+    fixture.pool.close()
+
+
+def test_a_channel_that_was_closed_is_not_counted() -> None:
+    fixture = Fixture(limit=1)
+    fixture.pool.release(fixture.pool.lease())
+    fixture.pool.close()
+    fixture.pool.release(fixture.pool.lease())
+    fixture.now += IDLE_SECONDS
+    fixture.pool.tend()
+    fixture.pool.lease()
+    assert [channel.is_closed for channel in fixture.opened] == [True, True, False]
     fixture.pool.close()
 
 
@@ -90,6 +125,22 @@ def test_after_a_failure_nothing_is_tried_for_a_while() -> None:
     fixture.pool.close()
 
 
+def test_pauses_double_and_begin_anew_after_a_success() -> None:
+    """As docs/shared-memory.md has it: after 0.1 s, then more rarely, at least once a second."""
+    assert (FIRST_PAUSE, MAX_PAUSE) == (0.1, 1.0)
+    fixture = Fixture()
+    for attempts in (0, 5):
+        fixture.failure = "unreachable"
+        for number, pause in enumerate((0.1, 0.2, 0.4, 0.8), 1):
+            assert fixture.refused() == attempts + number
+            fixture.now += pause - 0.01
+            assert fixture.refused() == attempts + number
+            fixture.now += 0.011
+        fixture.failure = None
+        fixture.pool.lease()
+    fixture.pool.close()
+
+
 def test_after_a_long_outage_the_socket_is_found_within_a_second() -> None:
     fixture = Fixture()
     fixture.failure = "unreachable"
@@ -111,8 +162,9 @@ def test_an_attempt_that_took_long_is_made_less_often() -> None:
     for _ in range(2):
         with pytest.raises(ChannelUnavailable, match=TIMED_OUT):
             fixture.pool.lease()
-    assert fixture.attempts == 1
-    fixture.now += 20.0
+    fixture.now += 19.9
+    assert fixture.refused() == 1
+    fixture.now += 0.1
     with pytest.raises(ChannelUnavailable, match=TIMED_OUT):
         fixture.pool.lease()
     assert fixture.attempts == 2
@@ -122,6 +174,9 @@ def test_an_attempt_that_took_long_is_made_less_often() -> None:
 def test_a_channel_that_timed_out_speaks_for_the_idle_ones() -> None:
     """The server may hang: the next read finds that out by the handshake of a new channel."""
     fixture = Fixture()
+    fixture.pool.drop(fixture.pool.lease(), TIMED_OUT)  # with no answer at all before
+    fixture.opened.clear()
+    fixture.attempts = 0
     hung, idle = fixture.pool.lease(), fixture.pool.lease()
     fixture.pool.release(idle)
     fixture.now += hung.timeout
@@ -132,6 +187,17 @@ def test_a_channel_that_timed_out_speaks_for_the_idle_ones() -> None:
         with pytest.raises(ChannelUnavailable, match=TIMED_OUT):
             fixture.pool.lease()
     assert fixture.attempts == 3
+    fixture.pool.close()
+
+
+def test_one_that_broke_says_nothing_of_the_idle_ones() -> None:
+    fixture = Fixture()
+    broken, idle = fixture.pool.lease(), fixture.pool.lease()
+    fixture.pool.release(idle)
+    fixture.now += broken.timeout
+    fixture.pool.drop(broken, "broken")
+    assert fixture.pool.lease() is idle
+    assert not fixture.opened[1].is_closed
     fixture.pool.close()
 
 
@@ -157,6 +223,7 @@ def test_idle_and_ended_channels_are_closed_and_views_keep_one() -> None:
     kept.has_views = ended.has_ended = True
     fixture.pool.tend()
     assert [channel.is_closed for channel in fixture.opened] == [False, False, False]
+    assert all(channel.flushed.is_set() for channel in fixture.opened)
     assert fixture.pool.lease() is leased[2]  # the ended one is gone
     fixture.pool.release(leased[2])
     fixture.now += IDLE_SECONDS
@@ -175,7 +242,67 @@ def test_a_channel_with_views_at_a_fork_is_not_used_again() -> None:
     fixture.pool.release(free)
     assert fixture.opened[0].is_closed
     assert fixture.pool.lease() is free
+    fixture.pool.lease()  # the other one is not counted any more
     fixture.pool.close()
+
+
+@pytest.mark.parametrize("is_tended", [False, True])
+def test_an_idle_one_with_views_at_a_fork_is_closed(*, is_tended: bool) -> None:
+    fixture = Fixture()
+    fixture.pool.release(fixture.pool.lease())
+    fixture.opened[0].has_views = True
+    fixture.pool.before_fork()
+    if is_tended:
+        fixture.pool.tend()
+        assert fixture.opened[0].is_closed
+    assert fixture.pool.lease() is not fixture.opened[0]
+    assert fixture.opened[0].is_closed
+    fixture.pool.close()
+
+
+def test_a_fork_closes_the_copies_in_the_child() -> None:
+    fixture = Fixture(limit=1)
+    fixture.pool.release(fixture.pool.lease())
+
+    def child() -> tuple[bool, bool, int]:
+        copied = fixture.opened[0].is_closed
+        fixture.pool.lease()
+        return copied, fixture.opened[1].is_closed, len(tenders())
+
+    assert in_a_fork(child) == (True, False, 1)
+    assert not fixture.opened[0].is_closed
+    fixture.pool.close()
+
+
+def tenders() -> set[Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "forebay-channels" and thread.is_alive()}
+
+
+def test_one_thread_tends_a_pool_until_it_is_closed() -> None:
+    others = tenders()
+    fixture = Fixture(limit=3, tend_seconds=0.001)
+    for _ in range(2):  # a pool may be used again after its end
+        leased = [fixture.pool.lease() for _ in range(2)]
+        [tender] = tenders() - others
+        assert tender.daemon
+        for channel in leased:
+            fixture.pool.release(channel)
+        assert all(channel.flushed.wait(30.0) for channel in fixture.opened)
+        fixture.pool.close()
+        tender.join(30.0)
+        assert not tender.is_alive()
+        fixture.opened.clear()
+
+
+def test_the_thread_of_a_pool_that_is_gone_ends() -> None:
+    others = tenders()
+    fixture = Fixture(tend_seconds=0.001)
+    fixture.pool.lease()
+    [tender] = tenders() - others
+    del fixture
+    gc.collect()
+    tender.join(30.0)
+    assert not tender.is_alive()
 
 
 def test_the_child_of_a_fork_begins_without_channels() -> None:
