@@ -8,6 +8,7 @@ in request_sender.
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Final
 
@@ -81,13 +82,11 @@ class HttpTransport:
                     raise
                 # The server has closed an idle connection just now: no verdict on the server.
                 shelf.release(lease)
-                is_released = True
                 lease = shelf.lease()
-                is_released = False
                 response = self._exchange(shelf, lease, signed, request)
             head = ObjectResponse(response.status, _headers(response))
             check_length(head)
-            if request.span is not None and is_unmarked_part(head):
+            if is_unmarked_part(head):
                 response.status = 206
                 head = ObjectResponse(response.status, head.headers)
             if request.is_streamed and response.status < 300:
@@ -95,8 +94,7 @@ class HttpTransport:
                 is_released = True  # by the stream
                 return ObjectResponse(head.status, head.headers, stream=stream)
             body = _read_body(shelf, request, response, head)
-            if not response.will_close and response.isclosed():
-                lease.keep()
+            lease.keep()  # one that the response closes has no socket any more
             return ObjectResponse(head.status, head.headers, body)
         finally:
             if not is_released:
@@ -150,7 +148,7 @@ class HttpTransport:
             return self._maker(host)
 
         server, proxy = settings.server, settings.proxy
-        name = str(server) if host == server.host else f"{server.scheme}://{host}:{server.port}"
+        name = str(replace(server, host=host))
         if proxy is not None:
             name += f" through the proxy {proxy.host}:{proxy.port}"
         outage = ServerOutage(
@@ -203,8 +201,7 @@ class HttpBodyStream:
         if left:
             self.close()
             raise self._interrupted(f"{left} bytes are missing")
-        if not response.will_close:
-            self._lease.keep()
+        self._lease.keep()
         self.close()
         return 0
 

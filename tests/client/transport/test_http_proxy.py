@@ -1,4 +1,5 @@
 import asyncio
+import socket
 import ssl
 from base64 import b64encode
 from pathlib import Path
@@ -85,6 +86,19 @@ async def test_requests_go_through_it() -> None:
         assert "p@ss" not in repr(settings)
 
 
+async def test_one_that_is_gone_is_named_with_its_server() -> None:
+    async with FakeOrigin() as origin:
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            proxy = f"127.0.0.1:{closed.getsockname()[1]}"
+            settings = settings_of(origin, "http://s3.example.com", HTTP_PROXY=f"http://{proxy}")
+            with pytest.raises(
+                TransportFailed,
+                match=rf"no connection to http://s3\.example\.com through the proxy {proxy}: Connection",
+            ):
+                await asyncio.to_thread(read, settings, "k")
+
+
 async def test_a_server_with_tls_is_reached_by_a_tunnel(tmp_path: Path) -> None:
     authority = TestAuthority(tmp_path)
     (tmp_path / "chain.pem").write_bytes(b"".join(authority.issue("server")))
@@ -94,10 +108,13 @@ async def test_a_server_with_tls_is_reached_by_a_tunnel(tmp_path: Path) -> None:
         origin.store.put("b", "k", b"content")
         server = await asyncio.get_running_loop().create_server(origin.protocol, "127.0.0.1", 0, ssl=context)
         async with ForwardProxy(server.sockets[0].getsockname()[1]) as proxy:
-            variables = {"HTTPS_PROXY": f"http://127.0.0.1:{proxy.port}", "AWS_CA_BUNDLE": str(authority.file)}
+            url = f"http://user:p%40ss@127.0.0.1:{proxy.port}"
+            variables = {"HTTPS_PROXY": url, "AWS_CA_BUNDLE": str(authority.file)}
             settings = settings_of(origin, "https://forebay.internal", **variables)
             assert await asyncio.to_thread(read, settings, "k") == b"content"
-            assert proxy.requests == ["CONNECT forebay.internal:443"]
+            authorization = f"Basic {b64encode(b'user:p@ss').decode()}"
+            assert proxy.requests == [f"CONNECT forebay.internal:443 {authorization}"]
+            assert "proxy-authorization" not in {name.lower() for name in origin.log.requests[-1].headers}
             stranger = settings_of(origin, "https://stranger.internal", **variables)
             with pytest.raises(TransportFailed, match="certificate"):
                 await asyncio.to_thread(read, stranger, "k")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from forebay_client import Client, ClientConfigurationError, ClientError, ServiceUnavailable
+from forebay_client import AccessDenied, Client, ClientConfigurationError, ClientError, ServiceUnavailable
 from forebay_client.client_transports import client_transports
 from forebay_client.transport.http_transport import HttpTransport
 from forebay_client.transport.object_request import BodyInterrupted, ObjectRequest
@@ -21,7 +21,7 @@ from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.forked import in_a_fork
-from harness.scripted_origin import ScriptedConnection, scripted_origin
+from harness.scripted_origin import ScriptedConnection, respond_always, scripted_origin
 
 CONTENT = bytes(range(256)) * 1000
 
@@ -283,6 +283,7 @@ WHOLE = {
         ("206 Partial Content\r\nContent-Range: bytes 5-8/100\r\nContent-Length: 4\r\n\r\nabcd", "a part came"),
         ("206 Partial Content\r\nContent-Range: bytes 0-3/100\r\nContent-Length: 4\r\n\r\nabcd", "a part came"),
         ("206 Partial Content\r\nContent-Length: 4\r\n\r\nabcd", "a part came"),
+        ("200 OK\r\nContent-Range: bytes 0-3/100\r\nContent-Length: 4\r\n\r\nabcd", "a part came"),
         ("307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n", "HTTP 307"),
     ],
 )
@@ -307,3 +308,72 @@ async def test_a_length_that_is_said_twice_is_one() -> None:
     async with scripted_origin(serve) as origin:
         with Client(origin.url, access_key="", secret_key="", socket="", retries=0) as client:
             assert bytes(await asyncio.to_thread(client.get, "b", "k")) == b"abc"
+
+
+async def test_a_request_on_a_connection_that_ends_is_sent_again() -> None:
+    """The server closed it between the look at it and the request. On a new one, that is a failure."""
+
+    async def end_at_second(connection: ScriptedConnection) -> None:
+        await connection.read_request()
+        await connection.respond(200, 'ETag: "e"', b"content")
+        await connection.read_request()
+
+    async def end_at_first(connection: ScriptedConnection) -> None:
+        await connection.read_request()
+
+    async with scripted_origin(end_at_second, end_at_second, end_at_first, respond_always(200, "", b"new")) as origin:
+        with Client(origin.url, access_key="", socket="", retries=0, connections=1, timeout=5.0) as client:
+            for _ in range(2):
+                assert bytes(await asyncio.to_thread(client.get, "b", "k")) == b"content"
+            assert (origin.connections, len(origin.requests), client.stats.retries) == (2, 3, 0)
+            client.close()
+            with pytest.raises(ServiceUnavailable, match="no response"):
+                await asyncio.to_thread(client.get, "b", "k")
+            assert (origin.connections, len(origin.requests)) == (3, 4)
+            assert bytes(await asyncio.to_thread(client.get, "b", "k")) == b"new"
+
+
+async def test_a_request_names_the_client_and_wants_no_coding() -> None:
+    async def serve(connection: ScriptedConnection) -> None:
+        request = await connection.read_request()
+        assert sorted(request.names()) == ["accept-encoding", "host", "user-agent"]
+        assert (request.header("accept-encoding"), request.header("user-agent")) == ("identity", "forebay-client")
+        await connection.respond(200, 'ETag: "e"', b"content")
+
+    async with scripted_origin(serve) as origin:
+        with Client(origin.url, access_key="", socket="", retries=0) as client:
+            assert bytes(await asyncio.to_thread(client.get, "b", "k")) == b"content"
+
+
+async def test_a_connection_that_the_server_closes_is_not_kept() -> None:
+    async with scripted_origin(respond_always(200, "Connection: close", b"content")) as origin:
+        with Client(origin.url, access_key="", socket="", retries=0) as client:
+            for _ in range(2):
+                assert bytes(await asyncio.to_thread(client.get, "b", "k")) == b"content"
+            assert origin.connections == 2
+
+
+async def test_a_refusal_before_the_end_of_an_upload_is_read() -> None:
+    async def serve(connection: ScriptedConnection) -> None:
+        await connection.read_request()
+        await connection.respond(403, "Connection: close", b"<Error><Code>AccessDenied</Code></Error>")
+
+    async with scripted_origin(serve) as origin:
+        with Client(origin.url, access_key="", socket="", retries=0) as client:
+            with pytest.raises(AccessDenied) as caught:
+                await asyncio.to_thread(client.put, "b", "k", bytes(24 << 20))
+            assert caught.value.code == "AccessDenied"
+
+
+async def test_a_server_is_named_with_the_bucket_in_its_host() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        for addressing, host in (("path", "localhost"), ("virtual", "b.localhost")):
+            with (
+                Client(
+                    f"http://localhost:{port}", access_key="", socket="", retries=0, addressing=addressing
+                ) as client,
+                pytest.raises(ServiceUnavailable, match=rf"no connection to http://{host}:{port}:"),
+            ):
+                await asyncio.to_thread(client.get, "b", "k")
