@@ -1,18 +1,23 @@
-"""The RPC server's connections end with it, however far they have come. Its methods: test_peer_service, workers."""
+"""What the RPC server answers on each kind of connection, and when it ends one. Its methods: test_peer_service."""
 
 import asyncio
 import os
 import socket
+from collections.abc import AsyncIterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import pytest
 
-from forebay.core.errors import PeerUnavailable
+from forebay.core.errors import PeerUnavailable, Throttled
 from forebay.peers.frames import Channel, Document
 from forebay.server.event_loop import loop_factory
+from forebay.server.rpc.peer_service import PeerService
+from forebay.server.rpc.rpc_methods import OpenWrites, ResponseWriter, RpcMethods
 from forebay.server.rpc.rpc_server import RpcServer
+from harness.inspection import run_loop_until
 
 
 @pytest.mark.parametrize("turns", range(8))
@@ -66,3 +71,181 @@ async def test_another_user_is_disconnected(user: int) -> None:
         assert len(calls) == (0 if user else 1)
         channel.close()
         await server.close()
+
+
+class Service:
+    """A peer service of methods that the tests call, and what was called."""
+
+    def __init__(self) -> None:
+        self.ended: list[list[object]] = []
+        self.released = asyncio.Event()
+        self.begun, self.cancelled = asyncio.Event(), asyncio.Event()
+        writes: Any = self
+        self.methods = RpcMethods(
+            streaming={"stream": self.stream, "wait": self.wait},
+            ordered={"begin": self.begin, "nothing": lambda _request, _writes: None},
+            unary={"late": self.late, "fail": self.fail},
+        )
+        self.service = PeerService(writes)
+
+    async def caller_died(self, writes: OpenWrites) -> None:
+        self.ended.append(list(writes.remaining()))
+
+    async def stream(self, request: Document, out: ResponseWriter) -> None:
+        if request.get("fails"):
+            await self.fail(request)
+        await out.send({"said": request["say"]})
+        await out.send_end()
+
+    async def wait(self, _request: Document, _out: ResponseWriter) -> None:
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled.set()
+
+    def begin(self, request: Document, writes: OpenWrites) -> Document:
+        affected: Any = request["affected"]
+        writes.add(int(request["write"]), affected)
+        return {"begun": request["write"]}
+
+    async def late(self, request: Document) -> Document:
+        await self.released.wait()
+        return {"late": request["id"]}
+
+    async def fail(self, request: Document) -> Document:
+        failures: dict[str, Exception] = {
+            "known": Throttled("too many"),
+            "defect": KeyError("a defect"),
+            "unreadable": PeerUnavailable("does not fit"),
+        }
+        raise failures[request["fails"]]
+
+
+class Connection:
+    """A connection of another process to the server."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+
+    async def call(self, kind: str, **request: object) -> Document:
+        await self.channel.send({"kind": kind, **request})
+        return await self.channel.receive_document()
+
+    async def is_ended(self) -> bool:
+        """Waits for the server to end the connection."""
+        with pytest.raises(PeerUnavailable):
+            await self.channel.receive()
+        return True
+
+
+class Served(NamedTuple):
+    """A server with a service, which the tests may take away."""
+
+    server: RpcServer
+    service: Service
+    path: Path
+
+    async def connect(self) -> Connection:
+        return Connection(Channel(*await asyncio.open_unix_connection(self.path), 0))
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    service = Service()
+
+    async def control(request: Document) -> Document:
+        return {"stopped": request["why"]}
+
+    server = RpcServer(tmp_path / "socket", {"stop": control})
+    await server.start()
+    server.service = service.service
+    async with asyncio.timeout(30):
+        yield Served(server, service, tmp_path / "socket")
+    await server.close()
+
+
+async def test_the_socket_is_of_its_user_alone_and_in_one_step(served: Served) -> None:
+    assert served.path.stat().st_mode & 0o777 == 0o600
+    assert list(served.path.parent.iterdir()) == [served.path]
+
+
+async def test_a_link_answers_numbered_calls_in_any_order(served: Served) -> None:
+    link = await served.connect()
+    assert await link.call("link", id=1) == {"process": served.server.instance_id, "id": 1}
+    assert await link.call("ping", id=2) == {"id": 2}
+    await link.channel.send({"kind": "late", "id": 3})
+    assert await link.call("stop", id=4, why="asked") == {"stopped": "asked", "id": 4}
+    assert await link.call("begin", id=5, write=7, affected=["a"]) == {"begun": 7, "id": 5}
+    await link.channel.send({"kind": "begin", "write": 8, "affected": ["b"]})  # nobody waits for its response
+    assert await link.call("nothing", id=6) == {"id": 6}
+    served.service.released.set()
+    assert await link.channel.receive_document() == {"late": 3, "id": 3}
+    link.channel.close()
+    await run_loop_until(lambda: served.service.ended == [[["a"], ["b"]]])
+
+
+@pytest.mark.parametrize(
+    ("fails", "failure"),
+    [
+        ("known", {"failure": "Throttled", "reason": "too many"}),
+        ("defect", {"failure": "OriginBroken", "reason": "KeyError in another worker"}),
+    ],
+)
+async def test_a_failure_of_a_call_ends_no_link(served: Served, fails: str, failure: Document) -> None:
+    link = await served.connect()
+    await link.call("link", id=1)
+    assert await link.call("fail", id=2, fails=fails) == {**failure, "id": 2}
+    assert await link.call("ping", id=3) == {"id": 3}
+    link.channel.close()
+
+
+@pytest.mark.parametrize("request_", [{"kind": "fail", "fails": "unreadable"}, {"kind": "unknown"}])
+async def test_a_call_that_does_not_fit_ends_the_link(served: Served, request_: Document) -> None:
+    link = await served.connect()
+    await link.call("link", id=1)
+    await link.channel.send({**request_, "id": 2})
+    assert await link.is_ended()
+    await run_loop_until(lambda: served.service.ended == [[]])
+
+
+async def test_a_worker_that_has_not_started_knows_nothing(served: Served) -> None:
+    served.server.service = None
+    link = await served.connect()
+    await link.call("link", id=1)
+    assert await link.call("begin", id=2) == {"writes": [], "id": 2}
+    link.channel.close()
+    for kind in ("stream", "openings"):
+        other = await served.connect()
+        await other.channel.send({"kind": kind, "say": 1})
+        assert await other.is_ended()
+    assert served.service.ended == []
+
+
+async def test_a_stream_is_followed_by_another_one(served: Served) -> None:
+    connection = await served.connect()
+    failures = {
+        "known": {"failure": "Throttled", "reason": "too many"},
+        "defect": {"failure": "OriginBroken", "reason": "a defect in another worker"},
+    }
+    for fails, failure in failures.items():
+        assert await connection.call("stream", say=1) == {"said": 1}
+        assert (await connection.channel.receive()).kind is not None  # its end
+        assert await connection.call("stream", fails=fails) == failure
+    await connection.channel.send({"kind": "stream", "fails": "unreadable"})
+    assert await connection.is_ended()
+
+
+@pytest.mark.parametrize("kind", ["ping", "begin", "late", "unknown", "openings"])
+async def test_what_is_no_stream_has_no_connection_of_its_own(served: Served, kind: str) -> None:
+    connection = await served.connect()
+    await connection.channel.send({"kind": kind, "id": 1})
+    assert await connection.is_ended()
+
+
+async def test_a_stream_whose_caller_hangs_up_is_interrupted(served: Served) -> None:
+    connection = await served.connect()
+    await connection.channel.send({"kind": "wait"})
+    await served.service.begun.wait()
+    connection.channel.close()
+    await served.service.cancelled.wait()
