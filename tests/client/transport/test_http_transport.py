@@ -377,3 +377,57 @@ async def test_a_server_is_named_with_the_bucket_in_its_host() -> None:
                 pytest.raises(ServiceUnavailable, match=rf"no connection to http://{host}:{port}:"),
             ):
                 await asyncio.to_thread(client.get, "b", "k")
+
+
+async def test_a_stream_gives_what_is_there_chunk_by_chunk() -> None:
+    """No more is waited for than a byte: the next chunk comes once the first one was read."""
+    chunks, was_read = [b"first", b"x" * 20_000, b"last"], [asyncio.Event() for _ in range(3)]
+
+    async def serve(connection: ScriptedConnection) -> None:
+        await connection.read_request()
+        await connection.send_raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for chunk, event in zip(chunks, was_read, strict=True):
+            await connection.send_raw(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
+            await event.wait()
+        await connection.send_raw(b"0\r\n\r\n")
+        await connection.wait_closed()
+
+    loop = asyncio.get_running_loop()
+
+    def read(client: Client) -> None:
+        stream = client.send_request(ObjectRequest("GET", "b", "k", is_streamed=True)).stream
+        assert stream is not None
+        buffer = memoryview(bytearray(100_000))
+        for chunk, event in zip(chunks, was_read, strict=True):
+            assert stream.readinto(buffer[:0]) == 0
+            content = b""
+            while len(content) < len(chunk):
+                content += bytes(buffer[: stream.readinto(buffer)])
+            assert content == chunk
+            loop.call_soon_threadsafe(event.set)
+        assert stream.readinto(buffer) == 0
+
+    async with scripted_origin(serve) as origin:
+        with Client(origin.url, access_key="", socket="", retries=0, timeout=10.0) as client:
+            await asyncio.to_thread(read, client)
+
+
+async def test_a_stream_ends_in_the_child_and_goes_on_in_the_parent(origin: FakeOrigin) -> None:
+    def read(client: Client) -> None:
+        stream = client.send_request(ObjectRequest("GET", "b", "k", is_streamed=True)).stream
+        assert stream is not None
+        content, buffer = bytearray(), memoryview(bytearray(1000))
+
+        def child() -> int:
+            with pytest.raises(BodyInterrupted, match="forked"):
+                stream.readinto(buffer)
+            return stream.readinto(buffer)
+
+        content += buffer[: stream.readinto(buffer)]
+        assert in_a_fork(child) == 0
+        while count := stream.readinto(buffer):
+            content += buffer[:count]
+        assert content == CONTENT
+
+    with client_of(origin, connections=1) as client:
+        await asyncio.to_thread(read, client)

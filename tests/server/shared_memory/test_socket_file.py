@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from forebay.core.errors import AddressUnavailable
-from forebay.server.shared_memory.socket_file import listen_on_socket
+from forebay.server.shared_memory.socket_file import MAX_PATH, _bind, listen_on_socket
 from forebay.settings.loader import load_settings
 from forebay.settings.model import ServerSettings
 
@@ -103,3 +103,25 @@ def test_the_file_of_a_successor_stays(server: ServerSettings) -> None:
 def test_a_path_too_long_for_a_socket_says_so(server: ServerSettings) -> None:
     with pytest.raises(AddressUnavailable, match="has at most 107 bytes"):
         listen_on_socket(replace(server, socket=f"/tmp/{'x' * 110}"))
+
+
+def test_the_longest_path_is_listened_on(server: ServerSettings, tmp_path: Path) -> None:
+    path = str(tmp_path / ("x" * (MAX_PATH - len(str(tmp_path)) - 1)))
+    made = listen_on_socket(replace(server, socket=path))
+    assert made is not None
+    assert len(made.path) == MAX_PATH
+    made.close()
+
+
+def test_nobody_may_connect_before_the_socket_has_its_mode(tmp_path: Path) -> None:
+    modes: list[int] = []
+    path = str(tmp_path / "forebay.sock")
+
+    class Watched(socket.socket):
+        def listen(self, backlog: int = 1, /) -> None:
+            modes.append(stat.S_IMODE(Path(path).stat().st_mode))
+            super().listen(backlog)
+
+    with Watched(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        _bind(listening, path, 0o660, None)
+        assert (modes, stat.S_IMODE(Path(path).stat().st_mode)) == ([0], 0o660)
