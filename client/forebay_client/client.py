@@ -88,7 +88,7 @@ class Client(ResourceCalls):
         profile: str | None = None,
         dialect: str = "s3",
         addressing: str = "path",
-        socket: str | None = None,
+        socket: str | os.PathLike[str] | None = None,
         connections: int = 32,
         timeout: float = 60.0,
         retries: int | None = None,

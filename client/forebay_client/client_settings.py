@@ -13,6 +13,7 @@ https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
 https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
@@ -83,7 +84,7 @@ def resolve_settings(
     profile: str | None,
     dialect: str,
     addressing: str,
-    socket: str | None,
+    socket: str | os.PathLike[str] | None,
     connections: int,
     timeout: float,
     retries: int | None,
@@ -106,7 +107,7 @@ def resolve_settings(
         "oss" if dialect == "oss" else "s3",
         # Alibaba's own endpoints know no other.
         "virtual" if addressing == "virtual" or server.host.endswith(".aliyuncs.com") else "path",
-        socket if socket is not None else environ.get("FOREBAY_SOCKET"),
+        os.fspath(socket) if socket is not None else environ.get("FOREBAY_SOCKET"),
         connections,
         timeout,
         retries if retries is not None else _retries(shared, environ),

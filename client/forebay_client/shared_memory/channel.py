@@ -97,7 +97,7 @@ class ClientChannel:
         except (BrokenPipeError, ConnectionResetError) as error:  # the server may close before it has read anything
             self.close()
             raise ChannelBroken("refused") from error
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: no path at all
             self.close()
             raise ChannelBroken("denied" if isinstance(error, PermissionError) else "unreachable") from error
         except BaseException:

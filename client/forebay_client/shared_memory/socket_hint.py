@@ -133,6 +133,4 @@ def _checked(path: str, port: int) -> HintedSocket | UnusableSocket:
         open_socket(found, _TIMEOUT).close()
     except ChannelBroken as error:
         return UnusableSocket(str(error))
-    except ValueError:  # no path at all
-        return UnusableSocket("unreachable")
     return found

@@ -3,8 +3,10 @@
 import asyncio
 import gc
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -231,3 +233,50 @@ async def test_oss_is_signed_as_oss(tmp_path: Path) -> None:
         client = rig.library(dialect="oss")
         assert await asyncio.to_thread(client.get, "b", KEYS[0]) == content_of(KEYS[0])
         assert client.stats.requests == {"socket": 1}
+
+
+def stale(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+
+
+ODD_PATHS: dict[str, Callable[[Path], object]] = {
+    "a file": lambda path: path.write_bytes(b"no socket"),
+    "a directory": lambda path: path.mkdir(),
+    "stale": stale,
+    "a link to nothing": lambda path: path.symlink_to(path.parent / "none"),
+    "a link to itself": lambda path: path.symlink_to(path),
+    "missing": lambda path: None,
+}
+ODD_NAMES = ["relative", "/tmp/" + "x" * 200, "/tmp/a\0b", "/tmp/\udcff\ud800", "\0abstract", " "]  # noqa: S108 # nothing is made
+
+
+@pytest.mark.parametrize("kind", ODD_PATHS)
+async def test_a_path_where_nobody_listens_is_counted(tmp_path: Path, kind: str) -> None:
+    ODD_PATHS[kind](tmp_path / "odd")
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path / "rig", rest=IMMUTABLE) as rig:
+        fill(origin)
+        client = rig.library(socket=str(tmp_path / "odd"))
+        assert bytes(await asyncio.to_thread(client.get, "b", KEYS[0])) == content_of(KEYS[0])
+        assert client.stats.fallbacks == {"socket: unreachable": 1}
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+async def test_what_is_no_path_is_counted(tmp_path: Path, name: str) -> None:
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path / "rig", rest=IMMUTABLE) as rig:
+        fill(origin)
+        client = rig.library(socket=name)
+        assert bytes(await asyncio.to_thread(client.get, "b", KEYS[0])) == content_of(KEYS[0])
+        items = await asyncio.to_thread(lambda: list(client.get_many("b", KEYS[:2])))
+        assert [bytes(item.content()) for item in items] == [content_of(key) for key in KEYS[:2]]
+        assert client.stats.fallbacks.keys() == {"socket: unreachable"}
+
+
+async def test_a_link_to_the_socket_and_a_path_object_are_paths(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path / "rig", rest=IMMUTABLE) as rig:
+        fill(origin)
+        (tmp_path / "link").symlink_to(rig.socket)
+        for path in (str(tmp_path / "link"), Path(rig.socket)):
+            client = rig.library(socket=path)
+            assert bytes(await asyncio.to_thread(client.get, "b", KEYS[0])) == content_of(KEYS[0])
+            assert client.stats.requests == {"socket": 1}
