@@ -145,9 +145,11 @@ class Served(NamedTuple):
     server: RpcServer
     service: Service
     path: Path
+    channels: list[Channel]
 
     async def connect(self) -> Connection:
-        return Connection(Channel(*await asyncio.open_unix_connection(self.path), 0))
+        self.channels.append(Channel(*await asyncio.open_unix_connection(self.path), 0))
+        return Connection(self.channels[-1])
 
 
 @pytest.fixture
@@ -160,9 +162,13 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
     server = RpcServer(tmp_path / "socket", {"stop": control})
     await server.start()
     server.service = service.service
-    async with asyncio.timeout(30):
-        yield Served(server, service, tmp_path / "socket")
+    made = Served(server, service, tmp_path / "socket", [])
+    yield made
+    for channel in made.channels:
+        channel.close()
     await server.close()
+    for _ in range(2):  # of the loop, in which transports close their sockets
+        await asyncio.sleep(0)
 
 
 async def test_the_socket_is_of_its_user_alone_and_in_one_step(served: Served) -> None:
