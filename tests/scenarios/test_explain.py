@@ -3,9 +3,12 @@
 from pathlib import Path
 
 from harness.clients import path_of
+from harness.fake.actions import HoldRequest
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.rig import Rig
 from harness.worker_node import Node, request_admin
+from harness.write_back_rig import WriteBackRig
 
 
 async def test_an_object_before_and_after_its_first_read(tmp_path: Path) -> None:
@@ -31,3 +34,17 @@ async def test_a_node_explains_what_all_its_workers_have(tmp_path: Path) -> None
         await node.client(1).request("GET", path_of("bucket", "key"))
         status, explained = await node.request_admin("GET", "/v1/explain?bucket=bucket&key=key")
         assert (status, explained["cached"]["cached"], explained["in_doubt"]) == (200, 7, False)
+
+
+async def test_a_write_that_the_journal_has_is_read_from_there(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        gate, question = Gate(), "/v1/explain?bucket=ckpt&key=a/key"
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/key")
+        assert (await request_admin(rig.admin, "GET", question))[1]["pending"] is None
+        await rig.put("a/key", b"content")
+        assert (await request_admin(rig.admin, "GET", question))[1]["pending"] == "put"
+        await rig.client().request("DELETE", path_of("ckpt", "a/key"))
+        assert (await request_admin(rig.admin, "GET", question))[1]["pending"] == "delete"
+        gate.open()
+        await rig.settled()

@@ -226,9 +226,10 @@ class NodeControl(SharedControl):
         answers = await self.calls.answers(DataSetVerbs.advice, source)
         return AdviceList(tuple(row for _, answer in answers for row in answer.data_sets))
 
-    async def _is_in_doubt(self, name: ObjectName) -> bool:
-        # Every worker knows the writes in doubt.
-        return (await self.calls.first_worker(CacheVerbs).explain(name.bucket, name.key)).in_doubt
+    async def _write_state(self, name: ObjectName) -> tuple[bool, str | None]:
+        # Every worker knows the writes that are in doubt, and those that are pending.
+        found = await self.calls.first_worker(CacheVerbs).explain(name.bucket, name.key)
+        return found.in_doubt, found.pending
 
     async def _drop_listings(self, bucket: str, prefix: str) -> None:
         await self.calls.call_every_worker({"kind": "drop_listings", "bucket": bucket, "prefix": prefix})

@@ -21,6 +21,12 @@ grants = [{ path = "other/**", allow = ["write"] }, { path = "data/**", allow = 
 id = "nobody"
 secret = "s"
 grants = []
+[[auth.keys]]
+id = "own"
+secret = "s"
+origin_access_key = "own"
+origin_secret_key = "s"
+grants = [{ path = "data/**", allow = ["read"] }]
 [[rules]]
 path = "data/raw/**"
 accelerate = false
@@ -43,9 +49,14 @@ PART = CacheEntry("data", "a", 100, '"e"', 40, 0, 40, 1000.0)
 
 
 def explained(
-    name: ObjectName = NAME, key: str = "reader", cached: CacheEntry | None = None, *, in_doubt: bool = False
+    name: ObjectName = NAME,
+    key: str = "reader",
+    cached: CacheEntry | None = None,
+    *,
+    in_doubt: bool = False,
+    pending: str | None = None,
 ) -> Explanation:
-    return explain(SETTINGS, name, key, cached, in_doubt=in_doubt, now=2000.0)
+    return explain(SETTINGS, name, key, cached, in_doubt=in_doubt, pending=pending, now=2000.0)
 
 
 def test_the_rule_that_decides_each_field() -> None:
@@ -91,7 +102,7 @@ def test_what_a_read_would_do(cached: CacheEntry | None, in_doubt: bool, fresh: 
 
 def test_a_stale_head_says_why() -> None:
     other = CacheEntry("other", "a", 100, '"e"', 100, 0, 100, 1000.0)
-    found = explain(SETTINGS, other.name, "", other, in_doubt=False, now=2000.0)
+    found = explain(SETTINGS, other.name, "", other, in_doubt=False, pending=None, now=2000.0)
     assert found.fresh is False
     assert found.stale_because == "its validation is older than the rule allows"
 
@@ -101,3 +112,17 @@ def test_refused_and_forwarded_reads() -> None:
     assert "InvalidAccessKeyId" in explained(key="unknown").read
     assert explained(ObjectName("data", ".forebay/plans/a")).read.startswith("answered by Forebay itself")
     assert explained(ObjectName("data", "raw/a")).read == "forwarded to the origin: the rules do not accelerate it"
+
+
+@pytest.mark.parametrize(
+    ("key", "pending", "read"),
+    [
+        ("reader", "put", "served as it was written: the write is in the journal, and not at the origin yet"),
+        ("reader", "delete", "refused: its deletion is in the journal, and not at the origin yet (NoSuchKey)"),
+        ("own", "put", "waits until the pending write is at the origin, which then decides"),
+    ],
+)
+def test_a_pending_write_decides_what_is_read(key: str, pending: str, read: str) -> None:
+    found = explained(key=key, cached=WHOLE, pending=pending)
+    assert (found.pending, found.read) == (pending, read)
+    assert "AccessDenied" in explained(key="nobody", pending=pending).read

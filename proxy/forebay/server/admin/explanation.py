@@ -26,12 +26,25 @@ _STALE: Final = {
     "always": "the rule demands a revalidation by each read, or a write is in doubt",
     "expired": "its validation is older than the rule allows",
 }
+_PENDING: Final = {
+    "put": "served as it was written: the write is in the journal, and not at the origin yet",
+    "delete": "refused: its deletion is in the journal, and not at the origin yet (NoSuchKey)",
+    "own": "waits until the pending write is at the origin, which then decides",
+}
 
 
 def explain(
-    settings: Settings, name: ObjectName, access_key: str, cached: CacheEntry | None, *, in_doubt: bool, now: float
+    settings: Settings,
+    name: ObjectName,
+    access_key: str,
+    cached: CacheEntry | None,
+    *,
+    in_doubt: bool,
+    pending: str | None,
+    now: float,
 ) -> Explanation:
-    """The explanation for one object. `access_key`: the key that reads; empty: any. `now`: seconds since the epoch."""
+    """The explanation for one object. `access_key`: the key that reads; empty: any. `pending`: as Explanation has it.
+    `now`: seconds since the epoch."""
     decision = Rules(settings.rules).decide(name)
     position = routes_of(settings).position_of(name.bucket)
     origin = settings.all_origins[position] if position is not None else None
@@ -55,9 +68,10 @@ def explain(
         in_doubt=in_doubt,
         fresh=fresh,
         stale_because=stale_because,
-        read=_read(settings, name, access_key, access, decision, cached, fresh, identified)
+        read=_read(settings, name, access_key, access, decision, cached, fresh, identified, pending)
         if origin is not None
         else "refused: no origin has this bucket (NoSuchBucket)",
+        pending=pending,
     )
 
 
@@ -103,6 +117,7 @@ def _read(
     cached: CacheEntry | None,
     fresh: bool | None,
     identified: bool,
+    pending: str | None,
 ) -> str:
     if settings.auth.mode != "open" and access_key:
         if not access:
@@ -113,6 +128,8 @@ def _read(
         return "answered by Forebay itself: nothing under .forebay/ of a bucket is an object of the origin"
     if not decision.accelerate:
         return "forwarded to the origin: the rules do not accelerate it"
+    if pending is not None:
+        return _PENDING["own" if identified else pending]
     if cached is None:
         return "fetched from the origin, and cached: nothing is cached of it"
     missing = cached.size - cached.cached

@@ -87,10 +87,10 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
         page = await self.list_cached(bucket, key, limit=1)  # the prefix itself comes first
         cached = next((entry for entry in page.objects if entry.key == key), None)
         name = ObjectName(bucket, key)
-        in_doubt = await self._is_in_doubt(name)
+        in_doubt, pending = await self._write_state(name)
         from forebay.server.admin.explanation import explain  # noqa: PLC0415 # a supervisor starts without the policies
 
-        return explain(self.settings, name, access_key, cached, in_doubt=in_doubt, now=self._now())
+        return explain(self.settings, name, access_key, cached, in_doubt=in_doubt, pending=pending, now=self._now())
 
     async def purge(self, bucket: str, prefix: str = "") -> Purged:
         """Invalidates what is listed under the prefix, page by page, and drops the listings themselves."""
@@ -130,8 +130,8 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
         """Loads a configuration's text and puts it in force."""
 
     @abstractmethod
-    async def _is_in_doubt(self, name: ObjectName) -> bool:
-        """Whether a write to the object is in doubt."""
+    async def _write_state(self, name: ObjectName) -> tuple[bool, str | None]:
+        """Whether a write to the object is in doubt, and its pending write, as Explanation has it."""
 
     def _now(self) -> float:
         """The clock of freshness, in seconds since the epoch."""

@@ -326,3 +326,5 @@ class Explanation:
     stale_because: str | None
     read: str
     """The result that a plain read would have now."""
+    pending: str | None = None
+    """The last write of it that is acknowledged and not at the origin: "put" or "delete"; None: there is none."""

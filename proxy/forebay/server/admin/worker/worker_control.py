@@ -145,8 +145,11 @@ class WorkerControl(SharedControl):
         pools = [(each, rules.pool_of(each.name)) for each in sets]
         return AdviceList(advice_rows(pools, parts.storage.tiers, parts.context.peers.workers))
 
-    async def _is_in_doubt(self, name: ObjectName) -> bool:
-        return self._parts.metadata.resolver.heads.in_doubt_writes.covers(name, self._now())
+    async def _write_state(self, name: ObjectName) -> tuple[bool, str | None]:
+        write_back = self._parts.writes.write_back
+        current = write_back.pending.current(name) if write_back is not None else None
+        pending = None if current is None else "delete" if current.head is None else "put"
+        return self._parts.metadata.resolver.heads.in_doubt_writes.covers(name, self._now()), pending
 
     def _now(self) -> float:
         return self._parts.metadata.resolver.heads.clock()
