@@ -86,3 +86,16 @@ async def test_pending_writes_are_not_shown_to_them(tmp_path: Path, caller: str)
         assert b"a/pending" not in listing.body
         gate.open()
         await rig.settled()
+
+
+@CALLERS
+async def test_their_refusals_end_no_proof_of_forebays_own(tmp_path: Path, caller: str) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, rest=REFUSED_THERE) as rig:
+        await rig.prove()
+        for method in ("PUT", "DELETE"):
+            answer = await ask(rig, caller, (method, path_of("ckpt", "a/theirs"), (), b""))
+            assert answer.status >= 400, method
+        before = len(origin.log.requests)
+        await rig.put("a/object", b"content")
+        await rig.settled()
+        assert [each.method for each in origin.log.requests[before:] if each.method != "HEAD"] == ["PUT"], "no probe"

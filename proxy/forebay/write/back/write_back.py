@@ -243,7 +243,7 @@ class WriteBack:
         name = context.forward.target.name
         await self._moved.learn(context, status, headers, document, result)
         operation = context.forward.operation.name
-        proof = proof_of(operation, name)
+        proof = proof_of(operation, name) if context.forward.identity is None else None  # it is of Forebay's own right
         if 200 <= status < 300:
             if name in self.pending:  # accepted meanwhile, and so carried out after this one
                 self._versions.made(name, etag)
@@ -252,7 +252,7 @@ class WriteBack:
                 self.proofs.set_opaque_etags(name.bucket)
             if "x-amz-version-id" in headers:
                 self.proofs.set_versioned(name.bucket, versioned=True)
-            if proof is not None and context.forward.identity is None:
+            if proof is not None:
                 self.proofs.add(proof)
         elif proof is not None and status in _REFUSALS and not (status == 404 and operation in _MISS_ANOTHER):
             self.proofs.revoke(proof)
