@@ -49,6 +49,12 @@ def test_what_only_the_origin_can_judge_goes_through(header: str) -> None:
     )
 
 
+def test_a_header_that_this_origin_alone_has_goes_through() -> None:
+    headers = CIMultiDict(PLAIN | {"X-Delete-After": "60"})
+    assert obstacle("PutObject", [], headers) is None, "others are not sent it"
+    assert obstacle("PutObject", [], headers, frozenset({"x-delete-after"})) == "its header X-Delete-After"
+
+
 @pytest.mark.parametrize(
     ("metadata", "goes_through"),
     [

@@ -39,6 +39,7 @@ WRITES = {
     "a tagging call": ("PUT", "?tagging", ()),
     "a version": ("DELETE", "?versionId=null", ()),
     "a header that is not known": ("PUT", "", (("x-amz-new-feature", "1"),)),
+    "an extension of Swift": ("PUT", "", (("X-Delete-After", "60"),)),
 }
 
 

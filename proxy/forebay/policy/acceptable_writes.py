@@ -11,6 +11,7 @@ origin, after the pending writes of its object.
                                 metadata beyond the limits of some origins: one of them would refuse it later
                                 a key that some origins refuse: likewise
                                 an expected owner, a version, an append: only the origin knows
+                                a header that this origin alone has (Swift's X-Delete-After): only it obeys that
 
 A bucket that encrypts with KMS by default shows that in its answers (`has_opaque_etags`): its writes go through too.
 """
@@ -71,16 +72,21 @@ def has_opaque_etags(headers: Headers) -> bool:
     return s3.lower().startswith("aws:kms") or oss.upper() == "KMS"
 
 
-def obstacle(operation: str, query: Iterable[str], headers: Headers) -> str | None:
+def obstacle(
+    operation: str, query: Iterable[str], headers: Headers, extensions: frozenset[str] = frozenset()
+) -> str | None:
     """Returns why a write has to go through, in words; None: it may be acknowledged here.
 
-    `query`: the names of its parameters, without those of a signature; both in S3's terms.
+    `query`: the names of its parameters, without those of a signature; both in S3's terms. `extensions`: lower-case
+    names of headers that the origin has in addition to S3's.
     """
     if operation not in OPERATIONS:
         return f"{operation} is always carried out at the origin"
     for name in query:
         if name.lower() not in _QUERY:
             return f"its parameter {name}"
+    if extensions and (extended := next((name for name in headers if name.lower() in extensions), None)):
+        return f"its header {extended}"
     if _are_plain(tuple(headers)):
         return None
     metadata: list[tuple[int, int]] = []

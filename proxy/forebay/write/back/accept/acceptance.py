@@ -87,7 +87,7 @@ class Acceptance:
         if is_for_origin(forward.request.headers):
             return f"its header {DURABILITY}"
         query = [each for each, _ in forward.target.query if each.lower() not in SIGNATURE_QUERY]
-        reason = obstacle(operation, query, forward.request.headers)
+        reason = obstacle(operation, query, forward.request.headers, self._writer.dialect(context).extensions)
         for name in names:
             reason = reason or key_obstacle(name.key)
         if reason is None and operation == "CopyObject":

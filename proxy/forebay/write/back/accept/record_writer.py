@@ -141,7 +141,7 @@ class RecordWriter:
             md5 = body.declared_md5 if body is not None else None
             verified = body.verified if body is not None else b""
             if verified is not None and self.bodies.takes_small(len(verified)):
-                return body, self.bodies.store_small(verified, self._dialect(context).etag, verified_md5=md5)
+                return body, self.bodies.store_small(verified, self.dialect(context).etag, verified_md5=md5)
             return body, await self.store(context, body, verified_md5=md5)
         finally:
             if body is not None:
@@ -156,7 +156,7 @@ class RecordWriter:
         self, context: WriteContext, body: ByteSource | None, *, verified_md5: bytes | None = None
     ) -> StoredBody:
         """Writes a body into the journal; `kept` comes next. Raises S3Error, and what its pieces raise."""
-        etag_of, size = self._dialect(context).etag, context.forward.length or 0
+        etag_of, size = self.dialect(context).etag, context.forward.length or 0
         try:
             return await self.bodies.store(body, etag_of, verified_md5=verified_md5, size=size)
         except OSError as error:
@@ -165,11 +165,11 @@ class RecordWriter:
 
     def etag(self, context: WriteContext, digest: str) -> str:
         """Returns the ETag that the origin of the bucket will give a body with this digest."""
-        return self._dialect(context).etag(digest)
+        return self.dialect(context).etag(digest)
 
     def has_checksums(self, context: WriteContext) -> bool:
         """Whether the origin of the bucket knows S3's checksums."""
-        return not self._dialect(context).speaks_oss
+        return not self.dialect(context).speaks_oss
 
     def origin_headers(
         self, context: WriteContext, body: IncomingBody | None, stored: StoredBody, *, is_part: bool = False
@@ -189,7 +189,8 @@ class RecordWriter:
         """The client's headers that go to the origin: with its checksums, which were verified, where that knows any."""
         return _sent_headers(context, with_checksums=self.has_checksums(context))
 
-    def _dialect(self, context: WriteContext) -> Dialect:
+    def dialect(self, context: WriteContext) -> Dialect:
+        """Returns the dialect of the origin that a write is for."""
         return self._routes.of(context.forward.target.bucket).dialect
 
     def submit(self, entry: JournalEntry, payload: bytes = b"") -> asyncio.Future[RecordId]:
