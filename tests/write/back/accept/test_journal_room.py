@@ -162,3 +162,38 @@ async def test_what_an_empty_journal_could_not_hold_does_not_make_it_full() -> N
     files = _Files()
     await files.room.measure()
     assert (await files.room.has_room(901), files.room.is_full) == (False, False)
+
+
+async def test_before_the_first_measurement_nothing_is_used() -> None:
+    files = _Files()
+    assert (files.room.used, files.room.is_full) == (0, False)
+    await files.tasks.close()
+
+
+async def test_a_measurement_replaces_what_was_accepted_before_it() -> None:
+    files = _Files()
+    files.room.fill(600)
+    files.used = 600
+    await files.room.measure()
+    assert files.room.used == 600
+
+
+@pytest.mark.parametrize(("takes", "until_next"), [(0.0, ROOM_SECONDS), (2.0, 40.0)])
+async def test_a_long_measurement_is_not_repeated_at_once(takes: float, until_next: float) -> None:
+    files = _Files()
+    files.takes = takes
+    await files.room.measure()
+    for later, measured in ((until_next, 1), (0.1, 2)):
+        files.now += later
+        assert files.room.used == 0
+        await files.tasks.wait_idle()
+        assert files.measured == measured
+
+
+async def test_the_end_of_a_process_is_no_lack_of_room() -> None:
+    files = _Files()
+    await files.room.measure()
+    files.room.fill(1)
+    files.room.is_ending = True
+    assert not await files.room.has_room(900)
+    assert not files.room.is_full
