@@ -215,9 +215,8 @@ async def test_a_body_is_incomplete_where_its_client_left_at_once() -> None:
     serving.connection.connection_lost(ConnectionResetError())
     async with asyncio.timeout(10):
         body = serving.body_of(await serving.requests.get())
-    assert await anext(body) == b"12"
     with pytest.raises(S3Error, match="IncompleteBody"):
-        await anext(body)
+        _ = [piece async for piece in body]
 
 
 async def test_a_buffer_is_charged_until_all_of_the_body_was_read() -> None:
