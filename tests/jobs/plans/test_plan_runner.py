@@ -403,6 +403,8 @@ async def test_a_full_tier_is_looked_at_again_soon() -> None:
         await run_loop_until(lambda: runner.counts.read == 1)
         await timers.armed(within=TICK_SECONDS)
         assert timers.pending == 1
+        timers.advance(FULL_PAUSE)
+        assert timers.pending == 1
         runner.close("cancelled")
         await running
     await tasks.wait_idle()
