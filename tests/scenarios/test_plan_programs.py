@@ -79,12 +79,15 @@ class Program:
         headers = [] if start is None else [("Range", f"bytes={start}-{start + 9_999}")]
         answer = await self.rig.client().request("GET", path_of("b", key), headers)
         body = bytes(answer.body)
+        first = 0 if answer.status == 200 else start or 0
+        last = None if answer.status == 200 else first + 10_000
+        found = {each[first:last] for each in self.may_have[key] if each is not None}
         match answer.status:
-            case 200:
-                assert body in self.may_have[key], (key, body[:20])
-            case 206:
-                assert start is not None
-                found = {each[start : start + 10_000] for each in self.may_have[key] if each is not None}
+            case 200 | 206 if len(body) < int(answer.headers["content-length"]):
+                # Cached in part, and gone at the origin: the body breaks off, which the client sees.
+                assert any(each.startswith(body) for each in found), (key, start, body[:20])
+                assert len(self.may_have[key]) > 1
+            case 200 | 206:
                 assert body in found, (key, start, body[:20])
             case 416:
                 assert start is not None
