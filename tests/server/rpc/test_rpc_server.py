@@ -82,7 +82,7 @@ class Service:
         self.begun, self.cancelled = asyncio.Event(), asyncio.Event()
         writes: Any = self
         self.methods = RpcMethods(
-            streaming={"stream": self.stream, "wait": self.wait},
+            streaming={"stream": self.stream, "wait": self.wait, "held": self.held},
             ordered={"begin": self.begin, "nothing": lambda _request, _writes: None},
             unary={"late": self.late, "fail": self.fail},
         )
@@ -103,6 +103,11 @@ class Service:
             await asyncio.Event().wait()
         finally:
             self.cancelled.set()
+
+    async def held(self, request: Document, out: ResponseWriter) -> None:
+        self.begun.set()
+        await self.released.wait()
+        await self.stream(request, out)
 
     def begin(self, request: Document, writes: OpenWrites) -> Document:
         affected: Any = request["affected"]
@@ -255,3 +260,25 @@ async def test_a_stream_whose_caller_hangs_up_is_interrupted(served: Served) -> 
     await served.service.begun.wait()
     connection.channel.close()
     await served.service.cancelled.wait()
+
+
+async def test_a_call_that_took_long_is_followed_by_another_one(served: Served) -> None:
+    """Meanwhile the connection was read, to see whether the caller hangs up."""
+    connection = await served.connect()
+    await connection.channel.send({"kind": "held", "say": 1})
+    await served.service.begun.wait()
+    await run_loop_until(lambda: any(task.get_name() == "watch" for task in asyncio.all_tasks()))
+    served.service.released.set()
+    assert await connection.channel.receive_document() == {"said": 1}
+    await connection.channel.receive()  # its end
+    assert await connection.call("stream", say=2) == {"said": 2}
+
+
+async def test_nothing_is_kept_of_a_connection_that_ended(served: Served) -> None:
+    for kind in ("stream", "link", "unknown"):
+        connection = await served.connect()
+        await connection.channel.send({"kind": kind, "id": 1, "say": 1})
+        with suppress(PeerUnavailable):
+            await connection.channel.receive()
+        connection.channel.close()
+    await run_loop_until(lambda: not served.server._channels)  # noqa: SLF001 # what would be kept

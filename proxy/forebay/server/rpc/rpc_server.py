@@ -114,9 +114,7 @@ class RpcServer:
         try:
             with call.interruption:
                 return await self._stream(kind, request, channel)
-        except TimeoutError:
-            if not call.interruption.is_requested:
-                raise
+        except TimeoutError:  # of the interruption: a method's own is a failure, which is sent
             return False
         finally:
             sweep.remove(call)
