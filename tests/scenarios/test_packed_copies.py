@@ -181,6 +181,15 @@ async def test_the_null_version_of_a_member_is_copied(tmp_path: Path) -> None:
         assert stored(origin) == OBJECTS[KEY]
 
 
+@pytest.mark.parametrize("directive", ["BOGUS", "replace"])
+async def test_an_unknown_directive_is_refused(tmp_path: Path, directive: str) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        refused = await copy(rig.client(), ("x-amz-metadata-directive", directive))
+        assert (refused.status, texts(refused, "Code")) == (400, ["InvalidArgument"])
+        assert texts(refused, "ArgumentValue") == [directive]
+
+
 async def test_a_copy_to_itself_changes_something(tmp_path: Path) -> None:
     """As S3 has it. What it changes goes into an object, which wins."""
     async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:

@@ -276,3 +276,32 @@ async def test_a_select_comes_after_what_is_pending_of_its_object(tmp_path: Path
         gate.open()
         await select
         assert origin.log.count("POST", key="a/object") == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "headers"),
+    [
+        ("a/copy", (("x-amz-metadata-directive", "BOGUS"),)),
+        ("a/copy", (("x-amz-metadata-directive", "replace"),)),
+        ("a/object", ()),
+    ],
+    ids=["an unknown directive", "a directive in lower case", "onto itself"],
+)
+async def test_a_copy_that_the_origin_may_refuse_goes_through(
+    tmp_path: Path, key: str, headers: tuple[tuple[str, str], ...]
+) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/object", times=1)
+        await rig.put("a/object", b"content")
+        source = ("x-amz-copy-source", "ckpt/a/object")
+        copying = TaskRegistry().spawn(rig.client().request("PUT", path_of("ckpt", key), (source, *headers)), "copy")
+        await run_loop_until(lambda: copying.done() or rig.write_back.pending.waiting > 0)
+        gate.open()
+        assert (await copying).headers.get("x-forebay-durable") != "local"
+        sent = origin.log.requests[-1].headers
+        assert (sent["x-amz-copy-source"], sent.get("x-amz-metadata-directive")) == (
+            "ckpt/a/object",
+            headers[0][1] if headers else None,
+        )

@@ -94,6 +94,9 @@ class PackedCopies:
         await self._checks.check_owner(*shard, sent, identity, header=SOURCE_OWNER)
         _check_conditions(sent, head)
         is_part = forward.operation.name == "UploadPartCopy"
+        if not is_part and sent.get(_DIRECTIVE, "COPY") not in {"COPY", "REPLACE"}:
+            argument = {"ArgumentName": _DIRECTIVE, "ArgumentValue": sent[_DIRECTIVE]}
+            raise S3Error("InvalidArgument", "Unknown metadata directive.", **argument)
         if not is_part and source.name == forward.target.name and not _changes_something(sent):
             raise S3Error("InvalidRequest", "An object is copied to itself only with other metadata or storage.")
         span = _span_of(sent, head.size) if is_part else Span(0, head.size)
@@ -149,7 +152,7 @@ def _changes_something(sent: Headers) -> bool:
 
 
 def _is_replaced(sent: Headers) -> bool:
-    return sent.get(_DIRECTIVE, "COPY").upper() == "REPLACE"
+    return sent.get(_DIRECTIVE, "COPY") == "REPLACE"
 
 
 def _span_of(sent: Headers, size: int) -> Span:

@@ -32,6 +32,8 @@ from forebay.write.forward_request import WriteContext
 LARGEST_COPY: Final = 64 << 20
 """Bytes of a copy that is accepted."""
 _DIRECTIVE: Final = "x-amz-metadata-directive"
+_COPY: Final = "COPY"
+_REPLACE: Final = "REPLACE"
 
 
 class ObjectAcceptance:
@@ -76,9 +78,14 @@ class ObjectAcceptance:
 
     def copy_obstacle(self, context: WriteContext) -> str | None:
         """Returns why a copy has to go through; None: it may be accepted."""
-        _, version = self._source_of(context)
+        source, version = self._source_of(context)
         if version is None or version.head is None:
             return "the source of the copy is at the origin"
+        directive = context.forward.request.headers.get(_DIRECTIVE, _COPY)
+        if directive not in {_COPY, _REPLACE}:
+            return "its directive, which origins refuse"
+        if directive == _COPY and source == context.forward.target.name:
+            return "a copy onto itself, which origins refuse"
         return None if version.head.size <= LARGEST_COPY else "a large copy"
 
     def _source_of(self, context: WriteContext) -> tuple[ObjectName | None, PendingVersion | None]:
@@ -129,7 +136,7 @@ class ObjectAcceptance:
 def _copied_headers(context: WriteContext, version: PendingVersion) -> HeaderPairs:
     """The headers of a copy: the source's, or those of the request where it says so."""
     request = context.forward.request.headers
-    if request.get(_DIRECTIVE, "COPY").upper() == "COPY" and version.head is not None:
+    if request.get(_DIRECTIVE, _COPY) == _COPY and version.head is not None:
         return metadata_in(version.head.facts.headers)
     sent = tuple(
         pair for pair in forwarded_headers(request) if not pair[0].lower().startswith((COPY_SOURCE, _DIRECTIVE))
