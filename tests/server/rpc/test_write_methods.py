@@ -1,5 +1,6 @@
 """Writes that another worker carries: what this worker forgets of them, and what it keeps in doubt."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from forebay.core.errors import OriginUnreachable, PeerUnavailable
 from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.heads import Head, ObjectFacts
 from forebay.core.names import BlockId, Generation, ObjectName, Version
+from forebay.metadata.staged_objects import StagedBody, encode_staged
 from forebay.peers.frames import Document
 from forebay.peers.peer_codec import encode_name
 from forebay.server.rpc.rpc_methods import OpenWrites
@@ -55,6 +57,16 @@ class Tracker:
         self.registry, self.digests = Received(), Received()
 
 
+class Staged:
+    """Staged objects: records what is to be installed."""
+
+    def __init__(self) -> None:
+        self.installed: list[tuple[object, ...]] = []
+
+    def install(self, *arguments: object) -> None:
+        self.installed.append(arguments)
+
+
 class FlushedSsd(HeldSsd):
     """Counts flushes."""
 
@@ -70,7 +82,6 @@ class Worker:
     """One worker, with two objects in both tiers."""
 
     def __init__(self) -> None:
-        unused: Any = None
         self.ssd, self.catalogue, self.tracker = FlushedSsd(), Catalogue(), Tracker()
         ssd: Any = self.ssd
         catalogue: Any = self.catalogue
@@ -78,8 +89,11 @@ class Worker:
         self.tiers = Tiers(MemoryTier(1 << 20, RecordedEvents()), ssd)
         self.fences, self.in_doubt = Fences(), InDoubtWrites()
         invalidator = Invalidator(self.fences, self.in_doubt, (), self.tiers, lambda: NOW)
+        self.staged = Staged()
+        staged: Any = self.staged
+        policy: Any = SimpleNamespace(keyring=SimpleNamespace(origin_identities={"job": "identity of the job"}))
         self.methods = WriteMethods(
-            invalidator, self.in_doubt, unused, tracker, self.tiers, catalogue, unused, lambda: NOW
+            invalidator, self.in_doubt, staged, tracker, self.tiers, catalogue, lambda: policy, lambda: NOW
         )
         for name in (NAME, OTHER):
             self.put(name)
@@ -191,3 +205,10 @@ def test_a_fence_that_does_not_fit_changes_nothing(keep: object) -> None:
     with pytest.raises(PeerUnavailable):
         worker.call("fence", names=names(NAME), keep=keep)
     assert worker.known() == [NAME, OTHER]
+
+
+@pytest.mark.parametrize(("principal", "identity"), [(None, None), ("job", "identity of the job")])
+def test_a_staged_body_is_installed_as_its_writer(principal: str | None, identity: str | None) -> None:
+    worker, staged = Worker(), StagedBody(NEW, 4, 8, '"e"')
+    worker.call("install", name=encode_name(NAME), staged=encode_staged(staged), identity=principal)
+    assert worker.staged.installed == [(NAME, staged, identity)]
