@@ -1,7 +1,9 @@
-"""Failures in the gateway: each is an error response in S3's form, or an aborted connection."""
+"""The gateway: which part answers a request, and what becomes of a failure: an error response, or an aborted
+connection."""
 
 import logging
 import time
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,7 +17,8 @@ from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
 from forebay.protocol.exchange import Request
 from forebay.protocol.operations import Access
-from forebay.request.admission import GatewayPolicy
+from forebay.protocol.target import parse_target
+from forebay.request.admission import GatewayPolicy, admit
 from forebay.request.authentication import Keyring
 from forebay.request.gateway import Gateway
 from harness.memory_exchange import MemoryBody, MemoryReply
@@ -106,3 +109,104 @@ async def test_a_request_without_proof_reaches_no_reader_or_writer(method: str) 
     failing = Failing(RuntimeError("asked"))
     reply, record = await handle(failing, method, CLOSED)
     assert (reply.status, failing.calls, record.principal) == (403, 0, "")
+
+
+class Parts:
+    """In place of all that answers: notes which one was asked, and says what the test wants it to."""
+
+    NAMES = ("reader", "uncached", "writer", "form", "oss", "cors", "resources", "batches", "subresources")
+
+    def __init__(self, **results: object) -> None:
+        self.asked: list[str] = []
+        self.results: dict[str, object] = {"subresources": False, **results}
+        self.gateway = Gateway(
+            GatewayPolicy(OPEN, Rules(()), (), {}),
+            *(Part(name, self) for name in self.NAMES),  # type: ignore[arg-type] # fakes
+        )
+
+    async def send(self, method: str, target: str, **headers: str) -> tuple[MemoryReply, RequestRecord]:
+        reply, record = MemoryReply(), RequestRecord(method, time.monotonic(), "ID")
+        await self.gateway.handle(request_of(method, target, **headers), reply, record)
+        return reply, record
+
+
+class Part:
+    """One of them."""
+
+    def __init__(self, name: str, parts: Parts) -> None:
+        self.name, self.parts = name, parts
+
+    async def answer(self, *_arguments: object) -> object:
+        self.parts.asked.append(self.name)
+        return self.parts.results.get(self.name)
+
+    def wrap_reply(self, reply: MemoryReply, *_arguments: object) -> MemoryReply:
+        self.parts.asked.append("wrap")
+        return reply
+
+
+def request_of(method: str, target: str, **headers: str) -> Request:
+    fields = CIMultiDictProxy(CIMultiDict({"Host": "localhost", **headers}))
+    return Request(method, target, "x", fields, MemoryBody([]), False, 0.0, "")
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "asked"),
+    [
+        ("GET", "/bucket/key", ["reader"]),
+        ("HEAD", "/bucket/key", ["reader"]),
+        ("GET", "/bucket/key?acl", ["subresources", "uncached"]),
+        ("GET", "/bucket?list-type=2", ["subresources", "uncached"]),
+        ("PUT", "/bucket/key", ["subresources", "writer"]),
+        ("DELETE", "/bucket/key", ["subresources", "writer"]),
+        ("POST", "/bucket?delete", ["subresources", "writer"]),
+        ("POST", "/bucket/.forebay/batch", ["batches"]),
+        ("GET", "/bucket/.forebay/plans/name", ["resources"]),
+        ("PUT", "/bucket/.forebay/plans/name", ["resources"]),
+    ],
+)
+async def test_each_request_has_one_way(method: str, target: str, asked: list[str]) -> None:
+    parts = Parts()
+    await parts.send(method, target)
+    assert parts.asked == asked
+
+
+async def test_a_read_that_is_bypassed_goes_to_the_origin() -> None:
+    parts = Parts(reader=SimpleNamespace(reason="too large"))
+    await parts.send("GET", "/bucket/key")
+    assert parts.asked == ["reader", "subresources", "uncached"]
+
+
+async def test_a_subresource_of_a_member_is_answered_once() -> None:
+    parts = Parts(subresources=True)
+    await parts.send("GET", "/bucket/key?acl")
+    await parts.send("PUT", "/bucket/key?acl")
+    assert parts.asked == ["subresources", "subresources"]
+
+
+@pytest.mark.parametrize(
+    ("target", "headers", "asked"),
+    [("/bucket/%zz", {}, []), ("/bucket/%zz", {"x-oss-date": "now"}, ["wrap"]), ("/bucket/\xe9?%zz", {}, [])],
+)
+async def test_a_target_that_cannot_be_parsed_is_refused(
+    target: str, headers: dict[str, str], asked: list[str]
+) -> None:
+    parts = Parts()
+    reply, record = await parts.send("GET", target, **headers)
+    assert (reply.status, reply.finished, record.error) == (400, True, "InvalidURI")
+    assert parts.asked == asked
+
+
+async def test_a_read_of_the_fast_lane_is_recorded_as_any_other() -> None:
+    parts = Parts()
+    _, handled = await parts.send("GET", "/bucket/key")
+    request, reply = request_of("GET", "/bucket/key"), MemoryReply()
+    policy = parts.gateway.policy
+    target = parse_target(request.raw_target, request.host, policy.domains, policy.cnames)
+    admission = admit(policy, "GET", target, request.headers, request.received_at)
+    read = RequestRecord("GET", time.monotonic(), "ID")
+    await parts.gateway.read(admission, request, reply, read)
+    assert parts.asked == ["reader", "reader"]
+    for name in ("bucket", "key", "principal", "operation", "rule"):
+        assert getattr(read, name) == getattr(handled, name), name
+    assert (read.bucket, read.key, read.principal, read.operation) == ("bucket", "key", "everybody", "GetObject")
