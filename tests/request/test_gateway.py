@@ -140,6 +140,9 @@ class Part:
         self.parts.asked.append(self.name)
         return self.parts.results.get(self.name)
 
+    async def answer_preflight(self, *_arguments: object, answers_pages: bool) -> None:
+        self.parts.asked.append(f"preflight{' of pages' if answers_pages else ''}")
+
     def wrap_reply(self, reply: MemoryReply, *_arguments: object) -> MemoryReply:
         self.parts.asked.append("wrap")
         return reply
@@ -162,6 +165,7 @@ def request_of(method: str, target: str, **headers: str) -> Request:
         ("POST", "/bucket?delete", ["subresources", "writer"]),
         ("POST", "/bucket/.forebay/batch", ["batches"]),
         ("GET", "/bucket/.forebay/plans/name", ["resources"]),
+        ("OPTIONS", "/bucket/key", ["preflight"]),
         ("PUT", "/bucket/.forebay/plans/name", ["resources"]),
     ],
 )
@@ -169,6 +173,39 @@ async def test_each_request_has_one_way(method: str, target: str, asked: list[st
     parts = Parts()
     await parts.send(method, target)
     assert parts.asked == asked
+
+
+async def test_a_form_is_no_other_write() -> None:
+    parts = Parts()
+    await parts.send("POST", "/bucket", **{"Content-Type": "multipart/form-data; boundary=b"})
+    assert parts.asked == ["form"]
+
+
+async def test_a_request_in_oss_is_answered_in_oss() -> None:
+    parts = Parts()
+    await parts.send("GET", "/bucket/key", **{"x-oss-date": "now"})
+    assert parts.asked == ["wrap", "reader"]
+
+
+class Known:
+    """The head of a connection: proves nothing, and notes what it learns."""
+
+    def __init__(self) -> None:
+        self.learned: list[str | None] = []
+
+    def prove(self, *_arguments: object) -> None:
+        return None
+
+    def learn(self, target: Any, admission: Any) -> None:
+        assert admission.target == target
+        self.learned.append(target.key)
+
+
+async def test_a_head_learns_what_it_could_not_prove() -> None:
+    parts, known, record = Parts(), Known(), RequestRecord("GET", time.monotonic(), "ID")
+    head: Any = known
+    await parts.gateway.handle(request_of("GET", "/bucket/key"), MemoryReply(), record, head)
+    assert (parts.asked, known.learned) == (["reader"], ["key"])
 
 
 async def test_a_read_that_is_bypassed_goes_to_the_origin() -> None:
@@ -186,7 +223,12 @@ async def test_a_subresource_of_a_member_is_answered_once() -> None:
 
 @pytest.mark.parametrize(
     ("target", "headers", "asked"),
-    [("/bucket/%zz", {}, []), ("/bucket/%zz", {"x-oss-date": "now"}, ["wrap"]), ("/bucket/\xe9?%zz", {}, [])],
+    [
+        ("/bucket/%zz", {}, []),
+        ("/bucket/%zz", {"x-oss-date": "now"}, ["wrap"]),
+        ("/bucket/%zz?x-oss-signature-version=OSS4-HMAC-SHA256", {}, ["wrap"]),
+        ("/bucket/\xe9?%zz", {}, []),
+    ],
 )
 async def test_a_target_that_cannot_be_parsed_is_refused(
     target: str, headers: dict[str, str], asked: list[str]
