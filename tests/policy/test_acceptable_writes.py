@@ -55,6 +55,12 @@ def test_a_header_that_this_origin_alone_has_goes_through() -> None:
     assert obstacle("PutObject", [], headers, frozenset({"x-delete-after"})) == "its header X-Delete-After"
 
 
+@pytest.mark.parametrize("value", ["größe", "\udcff"])
+def test_metadata_outside_ascii_goes_through(value: str) -> None:
+    headers = CIMultiDict(PLAIN | {"x-amz-meta-name": value})
+    assert obstacle("PutObject", [], headers) == "the value of its header x-amz-meta-name"
+
+
 @pytest.mark.parametrize(
     ("metadata", "goes_through"),
     [
@@ -64,7 +70,6 @@ def test_a_header_that_this_origin_alone_has_goes_through() -> None:
         ({f"X-Amz-Meta-{n}": "v" for n in range(91)}, True),
         ({"x-amz-meta-a": "v" * 256}, False),
         ({"x-amz-meta-a": "v" * 257}, True),
-        ({"x-amz-meta-a": "\u00e9" * 129}, True),
         ({"x-amz-meta-" + "a" * 128: "v"}, False),
         ({"x-amz-meta-" + "a" * 129: "v"}, True),
     ],

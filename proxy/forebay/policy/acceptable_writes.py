@@ -10,6 +10,7 @@ origin, after the pending writes of its object.
     multipart uploads           SSE-C: the key must not be written down; SSE-KMS: the ETag is not known beforehand
                                 metadata beyond the limits of some origins: one of them would refuse it later
                                 a key that some origins refuse: likewise
+                                metadata outside ASCII: origins answer it in a form of their own (RFC 2047)
                                 an expected owner, a version, an append: only the origin knows
                                 a header that this origin alone has (Swift's X-Delete-After): only it obeys that
 
@@ -93,7 +94,9 @@ def obstacle(
     for name, value in headers.items():
         lower = name.lower()
         if lower.startswith(_METADATA):
-            metadata.append((len(name) - len(_METADATA), len(value.encode("utf-8", "surrogateescape"))))
+            if not value.isascii():
+                return f"the value of its header {name}"
+            metadata.append((len(name) - len(_METADATA), len(value)))
             continue
         if (lower, value) == _DEFAULT_CLASS:
             continue
