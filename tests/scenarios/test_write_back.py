@@ -231,11 +231,16 @@ async def test_an_upload_left_by_a_stop_is_aborted(tmp_path: Path) -> None:
         origin.faults.remove(held)
         notes = str(rig.journal / "own-uploads")
         UploadNotes(notes, 1).add(ObjectName("ckpt", "a/gone"), "which the origin has not")
+        down = origin.faults.add(Respond(503, "SlowDown"), operation="AbortMultipartUpload")
+        await rig.start()
+        await origin.log.wait_for(1, operation="AbortMultipartUpload")
+        await rig.settled()
+        await rig.stop()
+        origin.faults.remove(down)
         aborting = Gate()
         origin.faults.add(HoldRequest(aborting), operation="AbortMultipartUpload")
         await rig.start()
         await aborting.reached()
-        await rig.settled()
         assert set(origin.store.bucket("ckpt").uploads) == left
         listing = await rig.client().request("GET", "/ckpt?uploads=")
         assert (listing.status, b"<Upload>" in listing.body) == (200, False)
@@ -243,3 +248,18 @@ async def test_an_upload_left_by_a_stop_is_aborted(tmp_path: Path) -> None:
         await run_loop_until(lambda: not rig.write_back.own_uploads.has_left)
         assert (origin.store.bucket("ckpt").uploads, at_origin(origin, "a/upload")) == ({}, b"content")
     assert UploadNotes(notes, 9).take_left() == []
+
+
+@pytest.mark.parametrize("is_aborted", [True, False])
+async def test_an_upload_that_fails_is_noted_until_it_is_gone(tmp_path: Path, *, is_aborted: bool) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig, asyncio.timeout(60):
+        await rig.prove()
+        origin.faults.add(Respond(403, "AccessDenied"), operation="UploadPart")
+        if not is_aborted:
+            origin.faults.add(Respond(403, "AccessDenied"), operation="AbortMultipartUpload")
+        oss, path = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/upload")
+        upload = await oss.initiate(path)
+        part = await oss.part(path, upload, 1, b"content")
+        assert (await oss.complete(path, upload, [(1, part.headers["ETag"])])).status == 200
+        await run_loop_until(lambda: list(rig.write_back.drainer.stopped))
+    assert bool(UploadNotes(str(rig.journal / "own-uploads"), 9).take_left()) is not is_aborted

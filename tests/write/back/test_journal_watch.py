@@ -4,6 +4,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.owners import Peers
 from forebay.write.back.drain.own_uploads import OwnUploads
@@ -41,3 +43,28 @@ def test_a_counter_that_fails_does_not_end_the_watch() -> None:
     with asyncio.Runner(loop_factory=JumpingLoop) as runner:
         runner.run(scenario())
     assert counted == [int(CHECK_SECONDS)] * 3
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_the_drainer_alone_aborts_what_was_left(*, is_taken: bool) -> None:
+    aborted = list[float]()
+
+    async def scenario() -> None:
+        loop, nothing = asyncio.get_running_loop(), cast("Any", None)
+        assert isinstance(loop, JumpingLoop)
+
+        async def abort_left() -> None:
+            aborted.append(loop.time())
+
+        duty, room = SimpleNamespace(is_taken=is_taken), SimpleNamespace(is_full=False)
+        own = SimpleNamespace(abort_left=abort_left)
+        parts = cast("Any", duty), cast("Any", room), cast("Any", own)
+        watch = JournalWatch(nothing, nothing, nothing, nothing, nothing, *parts, lambda _: None)
+        watching = TaskRegistry().spawn(watch.run(), "watch")
+        with loop.jumping():
+            await asyncio.sleep(1.5 * CHECK_SECONDS)
+        watching.cancel()
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        runner.run(scenario())
+    assert len(aborted) == int(is_taken)

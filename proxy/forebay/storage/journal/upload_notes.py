@@ -47,7 +47,7 @@ class UploadNotes:
         noted: dict[str, NotedUpload] = {}
         with suppress(OSError):
             for line in Path(self._path).read_bytes().splitlines():
-                with suppress(ValueError, TypeError):  # a line that was cut off
+                with suppress(ValueError):  # a line that was cut off
                     match json.loads(line):
                         case [int(run), str(bucket), str(key), str(upload_id)]:
                             noted[upload_id] = NotedUpload(run, ObjectName(bucket, key), upload_id)

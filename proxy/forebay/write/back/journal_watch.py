@@ -78,14 +78,13 @@ class JournalWatch:
             await run_cooperatively(self._loader.load(scan, self._exchange.take_received, is_first=True))
         self._exchange.end_buffering()
         if is_drainer:
+            await self._own_uploads.load_left()  # before it creates others, and before any can be listed
             # Not earlier: what this worker makes at the origin is newer than what the load has learnt.
             await run_cooperatively(self._duty.assume(self._shown, self._pending))
         self._duty.keep(self._shown.kept.values())
         if self._shown.writes and is_drainer:
             _log.info("writes in the journal and not yet at the origin: %d", len(self._shown.writes))
         self._exchange.announce_scanned()
-        if is_drainer:
-            await self._own_uploads.load_left()  # before they can be listed
         self.is_started = True
         if self._is_stale:
             with suppress(OSError):  # it is looked for each minute as well

@@ -62,7 +62,7 @@ class OwnUploads:
             return
         self._is_loaded = True
         left = await self._journal.run(self._journal.upload_notes.take_left)
-        self._left = {each.upload_id: each for each in left[-MOST:]}
+        self._left = {each.upload_id: each for each in left}
         for each in self._left:
             self._ids[each] = None
 
