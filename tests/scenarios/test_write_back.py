@@ -236,6 +236,7 @@ async def test_an_upload_left_by_a_stop_is_aborted(tmp_path: Path) -> None:
         await origin.log.wait_for(1, operation="AbortMultipartUpload")
         await rig.settled()
         await rig.stop()
+        assert len(UploadNotes(notes, 9).take_left()) == 2, "what has carried it out was completed"
         origin.faults.remove(down)
         aborting = Gate()
         origin.faults.add(HoldRequest(aborting), operation="AbortMultipartUpload")
