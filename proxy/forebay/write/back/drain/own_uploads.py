@@ -73,8 +73,8 @@ class OwnUploads:
         for each in list(self._left.values()):
             if self._abort is None or not await self._abort(each.name, each.upload_id):
                 return
-            del self._left[each.upload_id]
             await self.end(each.upload_id)
+            del self._left[each.upload_id]
 
     async def find(self, upload_ids: Collection[str]) -> set[str]:
         """Returns which of these are own uploads, of any worker that answers."""
