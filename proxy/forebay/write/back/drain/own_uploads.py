@@ -67,11 +67,12 @@ class OwnUploads:
             self._ids[each] = None
 
     async def abort_left(self) -> None:
-        """Aborts what earlier runs have left: what they carried out is carried out by other uploads. What can't be
-        aborted now is tried again by the next call. For the drainer."""
+        """Aborts what earlier runs have left: what they carried out is carried out by other uploads. Ends at the first
+        that can't be aborted; the next call goes on with the others. For the drainer."""
         await self.load_left()
         for each in list(self._left.values()):
             if self._abort is None or not await self._abort(each.name, each.upload_id):
+                self._left[each.upload_id] = self._left.pop(each.upload_id)
                 return
             await self.end(each.upload_id)
             del self._left[each.upload_id]
