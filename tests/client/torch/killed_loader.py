@@ -12,6 +12,7 @@ the program with an AssertionError.
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,20 +57,24 @@ def main(socket: str, seed: str, epochs: str) -> None:
     errors: list[str] = []
     for _ in range(int(epochs)):
         read: list[int] = []
+        is_begun = False
         while len(read) < len(KEYS):
-            try:
-                batches = iter(loader)
-                for batch in batches:
-                    read += batch.tolist()
-                    workers = [worker.pid for worker in batches._workers]  # noqa: SLF001 # to be killed
-                    print(json.dumps({"workers": workers}), flush=True)  # noqa: T201 # what the test reads
-                    sys.stdin.readline()
-            except (RuntimeError, OSError, ServiceUnavailable) as error:
-                errors.append(f"{type(error).__name__}: {error}".partition("\n")[0])
-                # PyTorch's own, of a worker that was killed, comes in a signal's handler, so anywhere above:
-                # `read` alone says what is left.
-                state = loader.batch_sampler.state_dict(yielded=len(read) // BATCH)
-                loader.batch_sampler.load_state_dict(state)
+            # PyTorch's own errors, of a worker that was killed, come in a signal's handler, so anywhere, in the inner
+            # handler too: `read` alone says what is left.
+            with suppress(RuntimeError):
+                try:
+                    if is_begun:
+                        state = loader.batch_sampler.state_dict(yielded=len(read) // BATCH)
+                        loader.batch_sampler.load_state_dict(state)
+                    is_begun = True
+                    batches = iter(loader)
+                    for batch in batches:
+                        read += batch.tolist()
+                        workers = [worker.pid for worker in batches._workers]  # noqa: SLF001 # to be killed
+                        print(json.dumps({"workers": workers}), flush=True)  # noqa: T201 # what the test reads
+                        sys.stdin.readline()
+                except (RuntimeError, OSError, ServiceUnavailable) as error:
+                    errors.append(f"{type(error).__name__}: {error}".partition("\n")[0])
         assert sorted(read) == list(range(len(KEYS))), "an epoch does not have each sample once"
     client.close()
     kept = [each for each in open_files() if each not in before]
