@@ -12,14 +12,12 @@ from forebay.server.event_loop import sliced_loop
 
 _NEVER_PAUSES: Final = (3, 12) <= sys.version_info < (3, 12, 9) or (3, 13) <= sys.version_info < (3, 13, 2)
 """Whether `writelines` of asyncio's transport tells no protocol that its buffer is full (CVE-2024-12254)."""
+NEEDS_PAUSES: Final = pytest.mark.skipif(_NEVER_PAUSES, reason="writelines of this Python's asyncio pauses nobody")
+"""For tests on asyncio's own loop that wait for a full buffer."""
 BOTH_LOOPS: Final = pytest.mark.parametrize(
     "loop",
     [
-        pytest.param(
-            sliced_loop(asyncio.SelectorEventLoop),
-            marks=pytest.mark.skipif(_NEVER_PAUSES, reason="writelines of this Python's asyncio pauses nobody"),
-            id="asyncio",
-        ),
+        pytest.param(sliced_loop(asyncio.SelectorEventLoop), marks=NEEDS_PAUSES, id="asyncio"),
         pytest.param(sliced_loop(uvloop.Loop), id="uvloop"),
     ],
 )

@@ -19,6 +19,7 @@ from forebay.peers.relayed_openings import RelayedOpenings, RelayedRead
 from forebay.peers.unix_socket import connect
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.rpc.rpc_server import RpcServer
+from harness.both_loops import NEEDS_PAUSES
 from harness.inspection import run_loop_until
 from harness.rpc_service import streaming_service
 
@@ -176,6 +177,7 @@ async def test_an_answer_that_does_not_fit_ends_its_opening(tmp_path: Path) -> N
         await end.ended
 
 
+@NEEDS_PAUSES
 async def test_an_owner_that_reads_nothing_is_not_sent_more(tmp_path: Path) -> None:
     async with owner(tmp_path) as node:
         node.answers_pings = True

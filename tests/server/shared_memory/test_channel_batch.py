@@ -15,6 +15,7 @@ from forebay.server.shared_memory.channel_batch import RUN_SIZE
 from forebay.server.shared_memory.read_channel import MAX_WAITING, ReadChannel
 from forebay_client.shared_memory.channel import BatchFrame
 from harness.batches import ReadEntry, batch_body, entries_in, read_batch
+from harness.both_loops import NEEDS_PAUSES
 from harness.clients import RawRequest
 from harness.fake.actions import CloseAfter, HoldHead
 from harness.fake.gate import Gate
@@ -126,6 +127,7 @@ async def test_a_client_that_keeps_all_its_views_is_served_still(rig: SocketRig)
     await run_loop_until(lambda: settled(rig))
 
 
+@NEEDS_PAUSES
 async def test_slots_are_given_back_while_a_batch_is_read(rig: SocketRig) -> None:
     """A batch of many times the ring goes through it, as the client drops what it has looked at."""
     rig.parts.storage.rings.resize(2 << 20)
@@ -238,6 +240,7 @@ async def test_more_than_may_wait_is_read_when_there_is_room(tmp_path: Path) -> 
         client.close()
 
 
+@NEEDS_PAUSES
 async def test_an_answer_waits_for_a_client_that_does_not_read(tmp_path: Path) -> None:
     settings = {"memory": '64MiB"\nring = "0B"\n#"', "rest": RULES}
     async with FakeOrigin() as origin, SocketRig(origin, tmp_path, **settings) as rig:
