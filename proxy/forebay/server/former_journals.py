@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from forebay.settings.model import Settings
+from forebay.storage.durable_files import replace_file
 
 _NAME: Final = "journals"
 
@@ -33,12 +34,12 @@ def former_journal_warnings(settings: Settings) -> Iterator[str]:
     if current + left != noted:
         with contextlib.suppress(OSError):
             note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            note.write_text("".join(f"{path}\n" for path in current + left))
+            replace_file(note, "".join(f"{path}\n" for path in current + left).encode())
 
 
 def _read(note: Path) -> list[str]:
     try:
-        return note.read_text().splitlines()
+        return note.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return []
 

@@ -45,6 +45,7 @@ class UploadNotes:
         """Returns the uploads of earlier runs that were not ended. The file keeps the lines of these alone, unless this
         run has added some."""
         noted: dict[str, NotedUpload] = {}
+        left: list[NotedUpload] = []
         with suppress(OSError):
             for line in Path(self._path).read_bytes().splitlines():
                 with suppress(ValueError):  # a line that was cut off
@@ -57,7 +58,7 @@ class UploadNotes:
             if len(left) == len(noted):
                 lines = [_line([each.run, *each.name, each.upload_id]) for each in left]
                 replace_file(Path(self._path), b"".join(lines))
-        return [each for each in noted.values() if each.run < self._run]
+        return left
 
     def _append(self, fields: list[Any]) -> None:
         with suppress(OSError):
