@@ -44,16 +44,16 @@ tests: $(VENV)/.dev
 
 bench: $(VENV)/.dev  ## the figures of the README, against nginx and Varnish where they are installed (make peers)
 	$(BIN)/python -m benchmarks
-	$(BIN)/python -m benchmarks.readme
+	$(BIN)/python -m benchmarks.figures
 
 .PHONY: bench-checkpoints bench-epochs bench-misses bench-scale bench-training
 bench-epochs: $(VENV)/.dev  ## data sets larger than the cache, plans, recordings, listings; PARTS="shares plans" for some: an hour
 	$(BIN)/python -m benchmarks epochs $(PARTS)
-	$(BIN)/python -m benchmarks.readme
+	$(BIN)/python -m benchmarks.figures
 
 bench-checkpoints: $(VENV)/.dev clients-torch  ## checkpoints under write = "back", beside local files, the origin and writing through; PARTS="saves drain" for some: half an hour
 	$(BIN)/python -m benchmarks checkpoints $(PARTS)
-	$(BIN)/python -m benchmarks.readme
+	$(BIN)/python -m benchmarks.figures
 
 .PHONY: bench-mounts
 bench-mounts: $(VENV)/.dev clients-torch  ## epochs over rclone mount and s3fs-fuse, beside boto3 and forebay_client through Forebay and local files; checkpoint loads; PARTS="small" for some: some minutes
@@ -68,6 +68,7 @@ bench-packs: $(VENV)/.dev  ## small files as loose objects, as members of a pack
 bench-clients: $(VENV)/.dev clients-torch  ## client libraries reading what is cached: boto3, s3torchconnector, aiohttp, obstore and ours; PARTS="reads" for some: some minutes
 	$(BIN)/python -m pip --python .clients/torch/bin/python install --quiet --disable-pip-version-check aiohttp==3.14.5 obstore==0.12.1
 	$(BIN)/python -m benchmarks clients $(PARTS)
+	$(BIN)/python -m benchmarks.figures
 
 bench-misses: $(VENV)/.dev  ## what a miss and a warm-up of small objects cost, beside nginx and a bare loop: some minutes
 	$(BIN)/python -m benchmarks misses
@@ -77,6 +78,7 @@ bench-scale: $(VENV)/.dev  ## filling the cache, and what a million blocks cost:
 
 bench-training: $(VENV)/.dev clients-torch  ## epochs of a PyTorch DataLoader and boto3, direct, cold, warm and from files: some minutes
 	$(BIN)/python -m benchmarks training
+	$(BIN)/python -m benchmarks.figures
 
 peers:  ## install what the benchmarks compare with, and wrk, the load generator: from Debian (needs root)
 	@.ci/apt-install nginx-light varnish wrk

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
+from benchmarks.page_figures import MeasuredPages
 from benchmarks.part_pages import parted_page
 from benchmarks.readme import TRAINING_BEGIN, TRAINING_END, rendered
 
@@ -33,10 +34,7 @@ from harness.rig import TRAINER, Rig
 
 ROOT: Final = Path(__file__).parents[2]
 README: Final = (ROOT / "README.md").read_text()
-BENCHMARKS: Final = (ROOT / "docs" / "benchmarks.md").read_text()
-EPOCHS: Final = (ROOT / "docs" / "benchmarks-epochs.md").read_text()
-CHECKPOINTS: Final = (ROOT / "docs" / "benchmarks-checkpoints.md").read_text()
-CLIENT_READS: Final = (ROOT / "docs" / "benchmarks-clients.md").read_text()
+PAGES: Final = MeasuredPages.read()
 RECIPES: Final = (ROOT / "docs" / "recipes.md").read_text()
 MORE_RULES: Final = ("packs.md", "training-data.md", "training-with-forebay.md")
 """Pages whose configurations no test of their own loads."""
@@ -221,27 +219,28 @@ def test_output_of_make_serve_matches_the_readme() -> None:
 
 
 def test_the_figures_are_those_of_the_page() -> None:
-    """If this fails after the benchmarks were run: `python -m benchmarks.readme`."""
-    assert rendered(README, BENCHMARKS, EPOCHS, CHECKPOINTS, CLIENT_READS) == README
+    """If this fails after the benchmarks were run: `python -m benchmarks.figures`."""
+    assert rendered(README, PAGES) == README
 
 
 def test_a_figure_that_was_written_by_hand_is_found() -> None:
     figure = re.search(r"\| nginx: ([0-9,]+/s) \|", README)
     assert figure
     changed = README.replace(figure[1], "1/s")
-    assert rendered(changed, BENCHMARKS, EPOCHS, CHECKPOINTS, CLIENT_READS) == README != changed
+    assert rendered(changed, PAGES) == README != changed
 
 
 def test_a_page_without_a_figure_is_refused() -> None:
     with pytest.raises(LookupError, match="Stampede"):
-        rendered(README, BENCHMARKS.replace("## Stampede", "## Crowd"), EPOCHS, CHECKPOINTS, CLIENT_READS)
+        rendered(README, PAGES._replace(benchmarks=PAGES.benchmarks.replace("## Stampede", "## Crowd")))
 
 
 def test_a_part_that_is_not_measured_has_no_row() -> None:
     parts = ("shares", "plans", "recordings", "listings", "saves", "small", "reads", "batches")
     unmeasured = parted_page("epochs", parts, "", {})
-    before, _, table = rendered(README, BENCHMARKS, unmeasured, unmeasured, unmeasured).partition(TRAINING_BEGIN)
+    pages = PAGES._replace(epochs=unmeasured, checkpoints=unmeasured, clients=unmeasured)
+    before, _, table = rendered(README, pages).partition(TRAINING_BEGIN)
     assert table.partition(TRAINING_END)[0].count("\n|") == 2  # headings and rule
     assert before == README.partition(TRAINING_BEGIN)[0]
     with pytest.raises(LookupError, match="does not say when shares"):
-        rendered(README, BENCHMARKS, parted_page("epochs", parts, "", {"shares": "## A table"}), unmeasured, unmeasured)
+        rendered(README, pages._replace(epochs=parted_page("epochs", parts, "", {"shares": "## A table"})))
