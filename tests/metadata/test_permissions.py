@@ -87,3 +87,10 @@ def test_a_renewed_permission_is_not_the_first_to_be_evicted() -> None:
         permissions.allow(OWN, name, 1000.0, START)
     assert len(permissions) == 2
     assert (permissions.is_allowed(OWN, NAME, 1000.0), permissions.is_allowed(OWN, OTHER, 1000.0)) == (True, False)
+
+
+def test_cleared_permissions_allow_nothing() -> None:
+    permissions = Permissions(60.0, Fences())
+    permissions.allow(OWN, NAME, 1000.0, START)
+    permissions.clear()
+    assert not permissions.is_allowed(OWN, NAME, 1000.0)

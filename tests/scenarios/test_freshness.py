@@ -50,6 +50,22 @@ async def test_stale_object_costs_one_revalidation_without_a_body(tmp_path: Path
         assert origin.log.count(key="key") == 2
 
 
+async def test_a_clock_set_back_makes_nothing_fresh_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeOrigin() as origin:
+        rig = Rig(origin.endpoint, origin.secret, tmp_path, rest=rule("60s"))
+        rig.check_interval = 0.01
+        async with rig:
+            origin.store.put("bucket", "key", b"old")
+            await rig.client().request("GET", OBJECT)
+            origin.store.put("bucket", "key", b"new")
+            rig.advance_clock(-3600)
+            await run_loop_until(lambda: "the clock was set back by 3600 s" in caplog.text)
+            rig.advance_clock(3600)  # an hour later it shows the time again at which the object was read
+            await run_loop_until(lambda: rig.worker.parts.context.in_doubt_writes.marked)
+            answer = await rig.client().request("GET", OBJECT)
+            assert (cache_status(answer), answer.body) == ((200, "miss"), b"new")
+
+
 async def test_always_asks_each_time(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rule("always")) as rig:
         origin.store.put("bucket", "key", b"content")

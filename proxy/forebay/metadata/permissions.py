@@ -53,6 +53,10 @@ class Permissions:
         """Removes the permission, after any other response."""
         self._permissions.pop((identity.id, name), None)
 
+    def clear(self) -> None:
+        """Removes all permissions."""
+        self._permissions.clear()
+
     def is_allowed(self, identity: OriginIdentity, name: ObjectName, now: float) -> bool:
         """Whether a hit may be served. A time in the future (the clock was set back) proves nothing."""
         permission = self._permissions.get((identity.id, name))

@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+import time
 from typing import Final
 
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.recordings.recorder import Recorder
 from forebay.server.admin.worker.worker_control import WorkerControl
+from forebay.server.clock_watch import ClockWatch
 from forebay.server.composition import Parts
 from forebay.server.http.tls import Certificate, CertificateRefused, CertificateRenewed, CertificateUnchanged
 from forebay.server.origin_watch import OriginWatch
@@ -15,7 +17,7 @@ from forebay.server.telemetry.metrics import Metrics
 _log = logging.getLogger(__name__)
 
 CHECK_INTERVAL: Final = 5.0
-"""Seconds between two checks of what changes by itself: the origin, jobs, recordings, the TLS certificate."""
+"""Seconds between two checks of what changes by itself: the origin, the clock, jobs, recordings, a TLS certificate."""
 
 
 class WorkerTasks(TaskRegistry):
@@ -30,6 +32,7 @@ class WorkerTasks(TaskRegistry):
     ) -> None:
         """Starts them."""
         self.spawn(self._watch_origins(parts, control, origin_watch), "watch the origin")
+        self.spawn(self._watch_clock(parts), "watch the clock")
         self.spawn(self._adopt_jobs(parts), "adopt warm-up jobs")
         self.spawn(asyncio.to_thread(parts.storage.spool.remove_abandoned), "remove abandoned spools")
         if parts.jobs.plans.coordinates:
@@ -49,6 +52,20 @@ class WorkerTasks(TaskRegistry):
             await origin_watch.check(control.settings)
             parts.writes.uploads.expire()
             await asyncio.sleep(self._check_interval)
+
+    async def _watch_clock(self, parts: Parts) -> None:
+        def forget_permissions() -> None:
+            parts.metadata.resolver.permissions.clear()
+            parts.requests.listing_permissions.clear()
+
+        context = parts.context
+        watch = ClockWatch(
+            context.clock, time.monotonic, context.in_doubt_writes, forget_permissions, self._check_interval
+        )
+        while True:
+            await asyncio.sleep(self._check_interval)
+            if step := watch.look():
+                _log.warning("the clock was set back by %.0f s: cached objects are revalidated once", step)
 
     async def _adopt_jobs(self, parts: Parts) -> None:
         """Goes on with the jobs of the run before; from then on, with those of a worker that has ended."""
