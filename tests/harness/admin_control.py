@@ -386,7 +386,10 @@ class FakeControl:
         self._note("flush", bucket, prefix, before)
         if self.pending is None:
             return None
+        if bucket == "mistyped":
+            return Flushed(0, "", problem="There is no bucket mistyped.")
         found = [each for each in self.pending.values() if each.bucket == bucket and each.key.startswith(prefix)]
+        pending = len(found)
         stuck = [each for each in self.pending.values() if each.bucket == bucket and each.state in LEFT_TO_A_PERSON]
         moving = [each for each in found if each not in stuck and not (stuck and each.state == "waiting")]
         if moving:
@@ -394,7 +397,7 @@ class FakeControl:
             del self.pending[arrived.id]
             found.remove(arrived)
         named = tuple(StuckWrite(each.id, each.bucket, each.key, each.reason) for each in stuck)
-        return Flushed(len(found), before or "1000", len(found) - len(moving), named)
+        return Flushed(len(found), before or "1000", len(found) - len(moving), named, pending)
 
     async def pending_write(self, write_id: str) -> PendingWrite | None:
         self._note("pending_write", write_id)

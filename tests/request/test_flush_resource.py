@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay_client import AccessDenied, AsyncClient, ClientError, InvalidRequest, ServiceUnavailable
+from forebay_client import AccessDenied, AsyncClient, ClientError, InvalidRequest, ObjectNotFound, ServiceUnavailable
 from forebay_client.transport.object_request import ObjectRequest
 from harness.fake import actions
 from harness.fake.gate import Gate
@@ -15,6 +15,16 @@ from harness.rig import READER, TRAINER
 from harness.write_back_rig import WriteBackRig, at_origin
 
 FLUSH = ".forebay/flush/"
+OWN = Secret("own", "own-secret")
+OWN_KEY = """
+[[auth.keys]]
+id = "own"
+secret = "own-secret"
+origin_access_key = "own-there"
+origin_secret_key = "own-secret-there"
+grants = [{ path = "**", allow = ["read", "write"] }]
+
+"""
 
 
 def client_of(rig: WriteBackRig, secret: Secret = TRAINER, dialect: str = "s3") -> AsyncClient:
@@ -89,3 +99,26 @@ async def test_a_flush_goes_on_with_the_same_writes(tmp_path: Path) -> None:
         assert (left, names[1], len(names[1])) == (["1", "1"], names[2], 20)
         gate.open()
         await client.flush("ckpt")
+
+
+async def test_a_flush_of_no_bucket_is_refused(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig, client_of(rig) as client:
+        with pytest.raises(ObjectNotFound) as refused:
+            await client.flush("mistyped")
+        assert refused.value.code == "NoSuchBucket"
+        origin.faults.add(actions.Respond(403, "AccessDenied"), method="HEAD", key=None)
+        await client.flush("mistyped")  # it may be there
+
+
+async def test_a_key_with_its_own_credential_sees_no_pending_writes(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, rest=OWN_KEY) as rig, client_of(rig, OWN) as own:
+        await rig.prove()
+        origin.faults.add(actions.HoldRequest(gate := Gate()), method="PUT", key="a/others")
+        await rig.put("a/others", b"1")
+        await gate.reached()
+        request = ObjectRequest("PUT", "ckpt", f"{FLUSH}new/0", content=memoryview(b""))
+        response = await asyncio.to_thread(own.blocking.send_request, request)
+        shown = {name: value for name, value in response.headers.items() if name.startswith("x-forebay-flush-")}
+        assert shown == {"x-forebay-flush-left": "0", "x-forebay-flush-held-up": "0"}
+        await own.flush("ckpt")
+        gate.open()

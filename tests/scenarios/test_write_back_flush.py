@@ -3,6 +3,9 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from forebay.core.errors import BucketMissing
 from forebay.core.task_registry import TaskRegistry
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest, Respond
@@ -19,7 +22,8 @@ async def test_a_flush_waits_for_what_is_under_its_prefix(tmp_path: Path) -> Non
         await rig.put("a/one", b"1")
         await gate.reached()
         assert await rig.flush("ckpt", "b/", 0.0) == 0
-        assert await rig.flush("other") == 0
+        with pytest.raises(BucketMissing):
+            await rig.flush("other")
         flush = TaskRegistry().spawn(rig.flush("ckpt", "a/"), "flush")
         await rig.put("a/later", b"2")
         assert not flush.done()

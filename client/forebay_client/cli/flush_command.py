@@ -3,7 +3,14 @@
 import argparse
 from typing import Any, Final
 
-from forebay_client.cli.admin_client import AdminClient, AdminUnreachable, JsonObject, api_path
+from forebay_client.cli.admin_client import (
+    AdminClient,
+    AdminError,
+    AdminRefused,
+    AdminUnreachable,
+    JsonObject,
+    api_path,
+)
 from forebay_client.cli.command_context import CommandContext
 from forebay_client.cli.human_format import escape_unprintable, format_plural
 
@@ -18,14 +25,16 @@ def flush(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
     until = context.monotonic() + timeout if timeout is not None else None
     where = {"bucket": location.bucket, "prefix": location.prefix}
     flushed: JsonObject | None = None
-    has_ended = False
+    found, has_ended = 0, False
     while True:
         wait = ONE_WAIT if until is None else max(0.0, min(ONE_WAIT, until - context.monotonic()))
         before = flushed["before"] if flushed is not None else ""
         try:
-            flushed = admin.post(api_path("flush"), {**where, "wait": wait, "before": before})
-        except AdminUnreachable:
-            if flushed is None:
+            answer = admin.post(api_path("flush"), {**where, "wait": wait, "before": before})
+            found = answer["found"] if flushed is None else found
+            flushed = answer
+        except AdminError as error:
+            if flushed is None or not _is_ending(error):
                 raise
             has_ended = True
         left, held_up = flushed["left"], flushed["held_up"]
@@ -33,7 +42,7 @@ def flush(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
             break
     name = escape_unprintable(str(location))
     if args.json:
-        context.screen.write_json({"left": left, "held_up": held_up, "stuck": flushed["stuck"]})
+        context.screen.write_json({"left": left, "held_up": held_up, "stuck": flushed["stuck"], "found": found})
     elif left:
         for each in flushed["stuck"]:
             context.screen.write_error(f"stuck  {_describe(each)}")
@@ -42,9 +51,17 @@ def flush(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
         if has_ended:
             see = "; Forebay does not answer any more, and its next start carries them out"
         context.screen.write_error(f"Not at the origin under {name}: {format_plural(left, 'write')}{rest}{see}.")
+    elif found:
+        writes = format_plural(found, "write")
+        context.screen.write_line(f"All writes under {name} are at the origin: {writes} had been pending.")
     else:
-        context.screen.write_line(f"All writes under {name} are at the origin.")
+        context.screen.write_line(f"No write is pending under {name}.")
     return 1 if left else 0
+
+
+def _is_ending(error: AdminError) -> bool:
+    """Whether Forebay ends: it does not answer, or has no worker any more."""
+    return isinstance(error, AdminUnreachable) or (isinstance(error, AdminRefused) and error.status == 503)
 
 
 def _describe(stuck: dict[str, Any]) -> str:

@@ -9,14 +9,15 @@ forebay.request.resource.Resource.
                 x-forebay-flush-before    the name below .forebay/flush/ by which the next PUT goes on with them
 
 For principals that may read, or may write, every key of the prefix. Writes that are accepted meanwhile are not waited
-for.
+for. A principal with its own origin credential is answered at once: its writes went to the origin, and those of others
+are not shown to it.
 """
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from forebay.core.buffers import Piece
-from forebay.core.errors import S3Error
+from forebay.core.errors import BucketMissing, S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import MAX_KEY_BYTES
 from forebay.policy.access import may_see_writes_below
@@ -58,8 +59,13 @@ class FlushResource:
             raise S3Error("InvalidArgument", "The body is a prefix of keys, in UTF-8.") from None
         if not may_see_writes_below(owner.principal, owner.bucket, prefix):
             raise S3Error("AccessDenied", "A flush needs the right to read or write every key of its prefix.")
+        if owner.identity is not None:
+            return (("x-forebay-flush-left", "0"), ("x-forebay-flush-held-up", "0"))
         wait = min(WAIT, int(seconds)) if seconds else WAIT
-        report = await self._backlog.flush(owner.bucket, prefix, wait, "" if earlier == FIRST else earlier)
+        try:
+            report = await self._backlog.flush(owner.bucket, prefix, wait, "" if earlier == FIRST else earlier)
+        except BucketMissing:
+            raise S3Error("NoSuchBucket", BucketName=owner.bucket) from None
         return (
             ("x-forebay-flush-left", str(report.left)),
             ("x-forebay-flush-held-up", str(report.held_up)),

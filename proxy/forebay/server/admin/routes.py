@@ -32,7 +32,7 @@ from forebay.server.admin.list_upload import receive_list
 from forebay.server.admin.request_reader import MAX_JOB_BODY, MAX_SMALL_BODY, read_arguments, read_query, read_toml
 from forebay.server.admin.schema.admin_schema import Job
 from forebay.server.admin.schema.json_codec import to_json
-from forebay.server.admin.schema.pending_schema import PendingContent, PendingDiscarded, PendingRetried
+from forebay.server.admin.schema.pending_schema import Flushed, PendingContent, PendingDiscarded, PendingRetried
 from forebay.server.admin.schema.plan_schema import MAX_PLAN_BODY, PlanSent
 from forebay.server.admin.schema.recording_schema import MAX_UPLOAD, RecordingStored
 from forebay.settings.redaction import redact
@@ -180,6 +180,8 @@ def _handler(route: Route, control: Control) -> Callable[[web.Request], Awaitabl
             raise AdminRefusal(400, "bad_recording", f"The recording is refused: {answer.problem}.")
         if isinstance(answer, PlanSent) and answer.problem:
             raise AdminRefusal(400, "bad_plan", f"The plan is refused. {answer.problem}")
+        if isinstance(answer, Flushed) and answer.problem:
+            raise AdminRefusal(404, "no_such_bucket", answer.problem)
         if isinstance(answer, PendingRetried | PendingDiscarded) and answer.problem:
             raise AdminRefusal(409, "not_stuck", answer.problem)
         if isinstance(answer, PendingContent) and answer.problem:

@@ -61,4 +61,4 @@ def compose_write_back(
             lambda: metrics.count("forebay_journal_damaged_parts_total"),
         ),
     )
-    return write_back, NodeBacklog(write_back, context.peers)
+    return write_back, NodeBacklog(write_back, context.peers, origins)

@@ -4,6 +4,7 @@ Every worker knows which writes are pending. The one that carries them out knows
 or given up, so the others ask it (RPC `backlog`).
 """
 
+import asyncio
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -11,9 +12,11 @@ from heapq import nsmallest
 from typing import Any, Final
 
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import Throttled
+from forebay.core.errors import BucketMissing, ForebayError, S3Error, Throttled
 from forebay.core.names import ObjectName
 from forebay.core.pending_write import CONTENT_PART, DamagedContent, PendingPage, PendingState, PendingWrite
+from forebay.origin.origin_request import OriginRequest
+from forebay.origin.origins import Origins
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode
@@ -26,22 +29,29 @@ from forebay.write.back.write_back import WriteBack
 
 LARGEST_PAGE: Final = 1000
 """Writes."""
+_BUCKET_TIMEOUT: Final = 10.0
+"""Seconds for the answer to whether there is a bucket."""
 
 
 class NodeBacklog:
     """See the module. Methods raise Throttled while no worker carries writes out."""
 
-    def __init__(self, write_back: WriteBack, peers: Peers) -> None:
+    def __init__(self, write_back: WriteBack, peers: Peers, origins: Origins) -> None:
         self._write_back = write_back
         self._peers = peers
+        self._origins = origins
 
     async def flush(self, bucket: str, prefix: str, seconds: float, before: str) -> FlushReport:
         """Waits until the pending writes under a prefix are at the origin, for so many seconds at most. `before`: of an
-        earlier flush, whose writes are waited for; empty: it is the first."""
+        earlier flush, whose writes are waited for; empty: it is the first. Raises BucketMissing if nothing is pending,
+        and the origin says that there is no such bucket."""
         latest = int(before) if before.isdecimal() else self._write_back.journal.stamp()
         flush = NodeFlush(self._write_back.shown, self._write_back.pending, bucket, prefix, latest)
         await flush.wait(seconds)
-        return flush.report()
+        report = flush.report()
+        if not (before or report.found):
+            await self._check_bucket(bucket)
+        return report
 
     async def page(self, bucket: str, prefix: str, state: str, after: str, limit: int = LARGEST_PAGE) -> PendingPage:
         """A page of the writes under a prefix and in a state, as they were accepted. An empty bucket or state: any."""
@@ -68,6 +78,21 @@ class NodeBacklog:
             return DamagedContent(str(response["damage"]))
         found = response["content"]
         return decode(lambda: b64decode(found)) if found is not None else None
+
+    async def _check_bucket(self, bucket: str) -> None:
+        """Raises BucketMissing; not if the origin can't be asked."""
+        try:
+            async with (
+                asyncio.timeout(_BUCKET_TIMEOUT),
+                await self._origins.send(OriginRequest("HEAD", bucket, operation="HeadBucket")) as answer,
+            ):
+                is_missing = answer.status == 404
+        except S3Error:  # no origin has it
+            is_missing = True
+        except (ForebayError, TimeoutError):
+            return
+        if is_missing:
+            raise BucketMissing(f"there is no bucket {bucket}")
 
     async def answer(self, request: Document) -> Document:
         """Answers another worker."""

@@ -39,6 +39,8 @@ class FlushReport(NamedTuple):
     """Of those that are left, how many wait for a person. All of them: no other flush gets further."""
     stuck: tuple[StuckWrite, ...]
     """What they wait for, the oldest first, NAMED at most."""
+    found: int = 0
+    """How many writes were not at the origin before it waited."""
 
 
 class NodeFlush:
@@ -50,10 +52,12 @@ class NodeFlush:
         self._bucket = bucket
         self._prefix = prefix
         self._latest = latest
+        self._found = 0
 
     async def wait(self, seconds: float) -> None:
         """Waits for so many seconds at most."""
-        names = {write.name for _, write in self._left()}
+        found = [write.name for _, write in self._left()]
+        self._found, names = len(found), set(found)
         with suppress(TimeoutError):
             await wait_unless(self._pending.wait_settled(names), self._is_over, seconds)
 
@@ -70,7 +74,8 @@ class NodeFlush:
             if record in held_up
             or (write.name.bucket == self._bucket and (write.interval.written < last or record in stuck.unsettled))
         ]
-        return FlushReport(len(left), str(self._latest), len(held_up), tuple(each for _, each in sorted(named)[:NAMED]))
+        first = tuple(each for _, each in sorted(named)[:NAMED])
+        return FlushReport(len(left), str(self._latest), len(held_up), first, self._found)
 
     def _is_over(self) -> bool:
         """Whether nothing is left that could arrive. The oldest are looked at first: most often one is enough."""

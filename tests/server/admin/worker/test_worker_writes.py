@@ -13,6 +13,7 @@ import pytest
 
 from forebay.core.errors import Throttled
 from forebay.core.names import ObjectName
+from forebay.origin.origins import Origins
 from forebay.peers.frames import Document
 from forebay.write.back.node_backlog import NodeBacklog
 from forebay.write.back.pending.accepted_write import write_id
@@ -24,6 +25,7 @@ from harness.rig import READER, Rig
 
 RULES = '[journal]\npath = "{path}"\nsize = "64MiB"\n\n[[rules]]\npath = "ckpt/**"\nwrite = "back"\n'
 CONTENT = bytes(range(256)) * 10_000
+NO_ORIGINS = Origins([], lambda _: None)
 
 
 class BacklogRig:
@@ -190,7 +192,7 @@ async def test_any_worker_reaches_the_one_that_drains(running: BacklogRig) -> No
             return {1: {"is_drainer": False}}
 
     idle = SimpleNamespace(is_draining=False)
-    elsewhere = NodeBacklog(idle, Others(backlog))  # type: ignore[arg-type] # what it uses of them
+    elsewhere = NodeBacklog(idle, Others(backlog), NO_ORIGINS)  # type: ignore[arg-type] # what it uses of them
     page = await elsewhere.page("ckpt", "", "", "")
     assert page == await backlog.page("ckpt", "", "", "")
     stuck = page.writes[0]
@@ -199,10 +201,10 @@ async def test_any_worker_reaches_the_one_that_drains(running: BacklogRig) -> No
     assert await elsewhere.discard(stuck.id, ObjectName("ckpt", "a/stuck")) == stuck
     assert await elsewhere.retry(stuck.id) is None
     assert await elsewhere.content(stuck.id, 0) is None
-    nobody = NodeBacklog(idle, Nobody())  # type: ignore[arg-type] # likewise
+    nobody = NodeBacklog(idle, Nobody(), NO_ORIGINS)  # type: ignore[arg-type] # likewise
     with pytest.raises(Throttled):
         await nobody.find(stuck.id)
-    assert await NodeBacklog(idle, Nobody()).answer({}) == {"is_drainer": False}  # type: ignore[arg-type] # likewise
+    assert await NodeBacklog(idle, Nobody(), NO_ORIGINS).answer({}) == {"is_drainer": False}  # type: ignore[arg-type] # likewise
 
 
 async def test_a_flush_waits_for_what_was_pending_before_it(running: BacklogRig) -> None:
@@ -223,13 +225,17 @@ async def test_a_flush_waits_for_what_was_pending_before_it(running: BacklogRig)
         "before": "",
         "held_up": 2,
         "stuck": [named],
+        "found": 2,
+        "problem": "",
     }
     later = running.origin.faults.add(Respond(503, "SlowDown"), method="PUT", key="a/later")
     assert (await running.rig.client().request("PUT", path_of("ckpt", "a/later"), (), b"later")).status == 200
     assert (await running.call("POST", f"/{stuck['id']}/retry"))[0] == 200
     status, second = await flush(prefix="a/", wait=30, before=first["before"])
-    assert (status, second) == (200, {"left": 0, "before": first["before"], "held_up": 0, "stuck": []})
+    assert (status, second["left"], second["before"], second["stuck"]) == (200, 0, first["before"], [])
     assert running.at_origin("a/stuck") == running.at_origin("a/behind") == CONTENT
     assert (await flush(prefix="a/"))[1]["left"] == 1
     assert (await flush(wait=31))[0] == 400
+    status, refused = await flush(bucket="mistyped")
+    assert (status, refused["error"]) == (404, "no_such_bucket")
     running.origin.faults.remove(later)

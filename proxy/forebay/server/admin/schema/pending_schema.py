@@ -43,6 +43,10 @@ class Flushed:
     flush does not wait."""
     stuck: tuple[StuckWrite, ...] = ()
     """What they wait for, the oldest first, 10 at most."""
+    found: int = 0
+    """How many writes were not at the origin when this request came."""
+    problem: str = ""
+    """There is no such bucket: sent as a refusal."""
 
 
 @dataclass(frozen=True, slots=True)

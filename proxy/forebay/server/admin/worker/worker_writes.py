@@ -3,6 +3,7 @@
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
+from forebay.core.errors import BucketMissing
 from forebay.core.names import ObjectName
 from forebay.core.pending_write import CONTENT_PART, LEFT_TO_A_PERSON, DamagedContent, PendingPage, PendingWrite
 from forebay.server.admin.control import WriteVerbs
@@ -30,8 +31,11 @@ class WorkerWrites(WriteVerbs):
         """Waits until what is pending under a prefix is at the origin; None: there is no journal."""
         if self._backlog is None:
             return None
-        report = await self._backlog.flush(bucket, prefix, wait, before)
-        return Flushed(report.left, report.before, report.held_up, report.stuck)
+        try:
+            report = await self._backlog.flush(bucket, prefix, wait, before)
+        except BucketMissing:
+            return Flushed(0, "", problem=f"There is no bucket {bucket}.")
+        return Flushed(report.left, report.before, report.held_up, report.stuck, report.found)
 
     async def pending_writes(
         self, bucket: str = "", prefix: str = "", state: str = "", after: str = "", limit: int = MAX_PAGE
