@@ -150,7 +150,8 @@ def _requests(requests: JsonObject) -> str:
     total = requests["total"]
     classes: dict[str, int] = {}
     for status, count in requests["by_status"].items():
-        classes[f"{status[0]}xx"] = classes.get(f"{status[0]}xx", 0) + count
+        name = "no response" if status == "0" else f"{status[0]}xx"
+        classes[name] = classes.get(name, 0) + count
     shares = [f"{name} {format_share(count / total)}" for name, count in sorted(classes.items()) if count]
     return f"requests   {format_count(total)}" + (f": {', '.join(shares)}" if shares else "")
 

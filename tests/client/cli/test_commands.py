@@ -188,6 +188,12 @@ def test_stats(forebay: Typist) -> None:
     assert max(map(len, typed.out.splitlines())) <= 80
 
 
+def test_stats_names_requests_without_a_response(forebay: Typist, control: FakeControl) -> None:
+    requests = RequestStats({"0": 1, "200": 3})
+    control.current_stats = replace(control.current_stats, requests=requests)
+    assert "requests   4: 2xx 75.0%, no response 25.0%\n" in forebay.type("stats").out
+
+
 def test_stats_shows_listings(forebay: Typist, control: FakeControl) -> None:
     assert "LISTING" not in forebay.type("stats").out
     listings = (

@@ -70,8 +70,8 @@ CATALOGUE: Final = (
     _counter(
         "forebay_requests_total",
         "operation status lane",
-        "Requests that were answered, by S3 operation, HTTP status and lane (fast: answered at once from a tier; "
-        "full: everything else).",
+        "Requests, by S3 operation, HTTP status (0: the client left before a response began) and lane (fast: answered "
+        "at once from a tier; full: everything else).",
     ),
     _counter("forebay_errors_total", "code step", "Errors of Forebay's own, by S3 code and the step that raised them.",
              ("InternalError", "SlowDown", "ServiceUnavailable"), get_args(Step)),
