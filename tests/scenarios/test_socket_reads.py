@@ -212,6 +212,7 @@ async def test_without_a_socket_everything_goes_by_http(tmp_path: Path) -> None:
                 assert bytes(await asyncio.to_thread(client.get, "b", "k")) == b"content"
                 assert client.stats.requests == {"http": 1}
         assert hinted.stats.fallbacks == {}
+        assert rig.parts.context.metrics.by_status() == {200: 2}, "asking for a socket is no bad request"
         assert configured.stats.fallbacks == {"socket: unreachable": 1}
 
 

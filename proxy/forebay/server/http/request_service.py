@@ -124,8 +124,9 @@ class RequestService:
         """Answers a request that aiohttp has parsed. Raises BadHttpMessage if its framing is not plain."""
         if (reason := framing_error(request)) is not None:
             raise BadHttpMessage(reason)  # for handle_error, as if the parser had raised it
-        if request.method == "OPTIONS" and self._socket_path is not None and asks_for_socket(request, connection.peer):
-            return web.Response(status=204, headers={HINT_HEADER: self._socket_path})
+        if request.method == "OPTIONS" and asks_for_socket(request, connection.peer):
+            hint = {HINT_HEADER: self._socket_path} if self._socket_path is not None else {}
+            return web.Response(status=204, headers=hint)
         record = RequestRecord(request.method, time.monotonic(), new_request_id(), peer=connection.peer)
         is_too_large = head_size(request) > self._limits.header_size
         is_chunked = "Transfer-Encoding" in request.headers
