@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from forebay.core.errors import Throttled
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.recordings.catalogue import MAX_COLLECTED, MAX_SAVED, MAX_UNWRITTEN, RecordingCatalogue
 from forebay.jobs.recordings.recording import MAX_FILE_SIZE, RING_SIZE, Recording
+from forebay.jobs.recordings.recording_access import recording_info
 from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, RecordingPage
 from harness.file_limit import file_size_limit
 from harness.inspection import run_loop_until
@@ -348,6 +349,28 @@ async def test_a_removed_recording_leaves_no_tail(tmp_path: Path) -> None:
         catalogue.save_tail(recording, [page])
         await catalogue.flush()
         assert files_in(tmp_path, "") == 1  # the lock
+
+
+async def test_one_that_is_being_made_counts_its_tail(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (catalogue, _):
+        recording = catalogue.begin("bucket", "user", "set", "run", 1)
+        pages = [RecordingPage.of(whole_reads(keys)) for keys in (KEYS, KEYS[:3], KEYS[:7])]
+        shown = list[tuple[int, int]]()
+        steps: tuple[Callable[[], None], ...] = (
+            lambda: catalogue.save_tail(recording, [pages[1]]),
+            lambda: catalogue.append(recording, pages[0]),
+            lambda: catalogue.save_tail(recording, [pages[1], pages[2]]),
+            lambda: catalogue.end(recording, index_of(KEYS)),
+        )
+        for take in steps:
+            take()
+            await catalogue.flush()
+            info = recording_info(recording)
+            shown.append((info.reads, info.size))
+        whole = len(KEYS)
+        sizes = [sum(each.length for each in page.reads) for page in pages]
+        assert [reads for reads, _ in shown] == [3, whole, whole + 10, whole]
+        assert [size for _, size in shown] == [sizes[1], sizes[0], sum(sizes), sizes[0]]
 
 
 async def test_names_count_as_bytes_of_recordings(tmp_path: Path) -> None:

@@ -59,6 +59,8 @@ class Recording:
     """The files of the names that its file has numbers of."""
     index: AnchorIndex = field(default_factory=AnchorIndex, compare=False)
     """Empty while it is recorded."""
+    with_tail: tuple[int, int] = field(default=(0, 0), compare=False)
+    """Reads and their bytes while it is recorded, those of its tail included, as that was written last."""
 
     @property
     def latest_use(self) -> float:
@@ -66,11 +68,11 @@ class Recording:
         return max(self.ended, self.used)
 
     def to_document(self) -> dict[str, Any]:
-        """Everything but the index, for its file."""
+        """Everything but the index and the tail, for its file."""
         return {name: getattr(self, name) for name in _DOCUMENT_FIELDS}  # asdict copies the index, which is large
 
 
-_DOCUMENT_FIELDS: Final = {each.name: each.type for each in fields(Recording) if each.name != "index"}
+_DOCUMENT_FIELDS: Final = {each.name: each.type for each in fields(Recording) if each.compare}
 
 
 def recording_from(document: Any) -> Recording:

@@ -22,6 +22,7 @@ from forebay.peers.frames import Document
 
 def recording_info(recording: Recording) -> RecordingInfo:
     """What is known of a recording."""
+    reads, size = recording.with_tail if recording.state == "recording" else (0, 0)
     return RecordingInfo(
         recording.bucket,
         recording.name,
@@ -33,8 +34,8 @@ def recording_info(recording: Recording) -> RecordingInfo:
         recording.used or None,
         recording.run,
         recording.epoch,
-        recording.reads,
-        recording.size,
+        max(recording.reads, reads),
+        max(recording.size, size),
         recording.file_size,
         len(recording.index),
     )

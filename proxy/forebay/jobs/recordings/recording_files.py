@@ -185,6 +185,7 @@ class RecordingFiles:
         content = b"".join([_BEHIND.pack(behind), *pieces, encoder.end()])
         self._write_waiting(recording)
         self._replace(self._directory / f"{recording.id}.tail", content)
+        recording.with_tail = behind + sum(map(len, pages)), recording.size + encoder.size
 
     def end(self, recording: Recording) -> int:
         """Ends a recording, whose state and index are final. Returns the size of its end."""
