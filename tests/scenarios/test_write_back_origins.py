@@ -1,14 +1,28 @@
 """A write is never carried to another origin than the one that it was accepted for."""
 
+import asyncio
 import os
 from pathlib import Path
 
+import pytest
+
 from harness.clients import path_of
-from harness.fake.actions import Respond
+from harness.fake.actions import HoldRequest, Respond
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.write_back_rig import WriteBackRig, at_origin
 
 PART = 300_000
+OTHER = (
+    '[[origins]]\nname = "new"\nbuckets = ["elsewhere"]\ndialect = "swift"\nregion = "{region}"\n'
+    'endpoint = "{endpoint}"\naccess_key = "{access}"\nsecret_key = "{secret}"\n\n'
+)
+
+
+def _other(origin: FakeOrigin) -> str:
+    """The configuration by which an origin has the bucket `elsewhere`."""
+    secret = origin.secret
+    return OTHER.format(region=secret.region, endpoint=origin.endpoint, access=secret.access, secret=secret.secret)
 
 
 async def _accept(rig: WriteBackRig, origin: FakeOrigin) -> None:
@@ -60,24 +74,12 @@ async def test_a_new_endpoint_gets_nothing_of_the_old_ones(tmp_path: Path) -> No
 
 
 async def test_a_bucket_that_moved_gets_nothing_of_its_old_origins(tmp_path: Path) -> None:
-    async with FakeOrigin() as old, FakeOrigin() as new:
-        moved = (
-            '[[origins]]\nname = "new"\nbuckets = ["{bucket}"]\ndialect = "swift"\nregion = "{region}"\n'
-            'endpoint = "{endpoint}"\naccess_key = "{access}"\nsecret_key = "{secret}"\n\n'
-        )
-        there = moved.format(
-            bucket="elsewhere",
-            endpoint=new.endpoint,
-            region=new.secret.region,
-            access=new.secret.access,
-            secret=new.secret.secret,
-        )
-        async with WriteBackRig(old, tmp_path, rest=there) as rig:
-            await _accept(rig, old)
-            new.store.put("ckpt", "a/old", b"another object")
-            rig.configuration = rig.configuration.replace('buckets = ["elsewhere"]', 'buckets = ["ckpt"]')
-            await rig.restart()
-            await _is_untouched(rig, new, "which has the bucket no longer")
+    async with FakeOrigin() as old, FakeOrigin() as new, WriteBackRig(old, tmp_path, rest=_other(new)) as rig:
+        await _accept(rig, old)
+        new.store.put("ckpt", "a/old", b"another object")
+        rig.configuration = rig.configuration.replace('buckets = ["elsewhere"]', 'buckets = ["ckpt"]')
+        await rig.restart()
+        await _is_untouched(rig, new, "which has the bucket no longer")
 
 
 async def test_an_endpoint_that_moved_keeps_its_writes_by_its_cache_id(tmp_path: Path) -> None:
@@ -107,3 +109,23 @@ async def test_an_upload_of_another_origin_is_not_gone_on_with(tmp_path: Path) -
         rig.configuration = there
         await rig.restart()
         assert (await rig.client().request("PUT", part, (), b"x")).status == 200
+
+
+@pytest.mark.parametrize("operation", ["CopyObject", "UploadPartCopy"])
+async def test_a_copy_to_another_origin_is_refused_at_once(tmp_path: Path, operation: str) -> None:
+    """Its source is pending: when that has arrived, the copy would be refused all the same."""
+    async with FakeOrigin() as old, FakeOrigin() as new, WriteBackRig(old, tmp_path, rest=_other(new)) as rig:
+        await rig.prove()
+        new.store.create_bucket("elsewhere")
+        old.faults.add(HoldRequest(gate := Gate()), method="PUT", key="a/source")
+        await rig.put("a/source", b"pending")
+        await gate.reached()
+        query = "?partNumber=1&uploadId=any" if operation == "UploadPartCopy" else ""
+        pairs = [("x-amz-copy-source", "/ckpt/a/source")]
+        async with asyncio.timeout(10):
+            answer = await rig.client().request("PUT", path_of("elsewhere", "copy") + query, pairs)
+        assert (answer.status, b"<Code>NotImplemented<" in answer.body) == (501, True)
+        assert at_origin(old, "a/source") is None
+        gate.open()
+        await rig.settled()
+        assert new.log.count("PUT", operation) == 0

@@ -19,6 +19,7 @@ from multidict import CIMultiDict
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import BucketMissing, S3Error
 from forebay.core.fences import RequestTime
+from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.origin.bucket_listing import BucketListing, ListedObject
 from forebay.origin.bucket_union import BucketUnion
@@ -32,6 +33,7 @@ from forebay.origin.reads.sent_reads import ReadReceiver, SentRead
 from forebay.origin.turns.background_turns import BackgroundTurns
 from forebay.origin.turns.upload_turns import UploadTurns
 from forebay.protocol.copy_source import COPY_SOURCE, parse_copy_source
+from forebay.protocol.header_map import Headers
 
 _COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
 
@@ -79,9 +81,21 @@ class Origins:
         if bucket is None and len(self._origins) > 1:
             return await self._union.send(request)
         client = self.of(bucket)
-        if request.operation in _COPIES and len(self._origins) > 1:
-            self._check_source(request, client)
+        self.check_source(request.operation, bucket, request.headers)
         return await client.send(request)
+
+    def check_source(self, operation: str, bucket: str | None, headers: Headers | HeaderPairs) -> None:
+        """Checks that the origin that has `bucket` has the source of a copy, too. `headers`: of the request. Raises
+        S3Error NotImplemented, and NoSuchBucket."""
+        if operation not in _COPIES or len(self._origins) == 1:
+            return
+        source = parse_copy_source(CIMultiDict(headers))
+        if source is not None and self._client_of(source.name.bucket) is not self.of(bucket):
+            raise S3Error(
+                "NotImplemented",
+                "The source of the copy is in a bucket of another origin: read the object and write it.",
+                ArgumentName=COPY_SOURCE,
+            )
 
     def open_read(
         self,
@@ -154,12 +168,3 @@ class Origins:
     def _client_of(self, bucket: str) -> OriginClient | None:
         position = self._position_of(bucket)
         return None if position is None else self._origins[position].client
-
-    def _check_source(self, request: OriginRequest, client: OriginClient) -> None:
-        source = parse_copy_source(CIMultiDict(request.headers))
-        if source is not None and self._client_of(source.name.bucket) is not client:
-            raise S3Error(
-                "NotImplemented",
-                "The source of the copy is in a bucket of another origin: read the object and write it.",
-                ArgumentName=COPY_SOURCE,
-            )

@@ -68,6 +68,10 @@ class Forwarder:
         add(reader.close().pieces)
         return bytes(body)
 
+    def check_source(self, forward: ForwardRequest) -> None:
+        """Raises what `send` would raise for the source of a copy, whatever has to be waited for before."""
+        self._origins.check_source(forward.operation.name, forward.target.bucket, forward.request.headers)
+
     async def open_body(self, forward: ForwardRequest, *, for_origin: bool = False) -> IncomingBody | None:
         """Opens the body of a write and reads its start ahead; None for a request of which no body is sent. The caller
         releases it. `for_origin`: it is sent there as it comes, so the origin says whether a client that waits for 100

@@ -223,6 +223,7 @@ class ObjectWriter:
         forward, write_back = context.forward, self._write_back
         affected, waited = _affected_keys(forward, document.keys), False
         if write_back is not None:
+            self._forwarder.check_source(forward)
             waited = await write_back.barriers.before_write(context, affected)
         interims = interims_of(forward.request, has_waited=waited)
         invalidated = InvalidatedWrite(self._invalidator, affected, tracked.generation)
