@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from forebay_client.batch.batch_reads import BatchReads, BatchTransports
 from forebay_client.client_settings import ClientSettings, resolve_settings
 from forebay_client.client_stats import ClientCounts, ClientStats
-from forebay_client.client_transports import client_transports
+from forebay_client.client_transports import ClientTransports
 from forebay_client.forebay_resources import ForebayResources
 from forebay_client.listing_reader import list_object_pages
 from forebay_client.object_downloads import read_entry, read_head, read_into, read_object, read_range
@@ -35,7 +35,6 @@ from forebay_client.objects import (
     checked_keys,
 )
 from forebay_client.resource_calls import ResourceCalls
-from forebay_client.transport.client_threads import ClientThreads
 from forebay_client.transport.fork_safety import renew_after_fork
 from forebay_client.transport.object_request import FilePart, ObjectRequest, ObjectResponse
 from forebay_client.transport.request_sender import RequestSender
@@ -43,6 +42,8 @@ from forebay_client.transport.signed_request import ObjectRequestSigner
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
+
+    from forebay_client.transport.client_threads import ClientThreads
 
 DEFAULT_PART_SIZE: Final = 64 << 20
 DEFAULT_READ_AHEAD: Final = 8 << 20
@@ -109,9 +110,8 @@ class Client(ResourceCalls):
         }
         self._settings: ClientSettings = resolve_settings(**self._arguments, environ=os.environ)
         self._signer = ObjectRequestSigner(self._settings)
-        self._local, http = client_transports(self._settings, self._signer)
-        self._transports = (http,) if self._local is None else (self._local, http)
-        self._pool: ClientThreads | None = None
+        self._transports = ClientTransports(self._settings, self._signer)
+        self._pool: ClientThreads | None
         self._renew()
         renew_after_fork(self._renew)
 
@@ -162,7 +162,8 @@ class Client(ResourceCalls):
         def read(key: BatchKey) -> memoryview:
             return read_entry(self._send, bucket, key)
 
-        ways = BatchTransports(self._send, read, lambda: self.executor, self._settings.connections, self._local)
+        local, _ = self._transports.make()
+        ways = BatchTransports(self._send, read, lambda: self.executor, self._settings.connections, local)
         return self._batches.items(ways, checked_bucket(bucket), checked_keys(keys), ordered=ordered)
 
     def head(self, bucket: str, key: str) -> ObjectInfo:
@@ -283,7 +284,7 @@ class Client(ResourceCalls):
         Args:
             tolerated: Statuses whose responses are returned instead of raised as errors.
         """
-        return self._sender.send(request, tolerated)
+        return (self._sender or self._new_sender()).send(request, tolerated)
 
     @property
     def stats(self) -> ClientCounts:
@@ -295,8 +296,7 @@ class Client(ResourceCalls):
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
-        for transport in self._transports:
-            transport.close()
+        self._transports.close()
 
     def __enter__(self) -> Self:
         return self
@@ -318,17 +318,24 @@ class Client(ResourceCalls):
         self._batches = BatchReads(self._stats)
         self._pool = None
         self._resources = ForebayResources(self, self._stats.count_ignored, self._settings.timeout / 2)
-        self._sender = RequestSender(self._transports, self._stats, self._settings.retries)
+        self._sender: RequestSender | None = None
 
     @property
-    def executor(self) -> ClientThreads:
+    def executor(self) -> "ClientThreads":
         """The threads of its parallel reads, as many as it has connections."""
         if self._pool is None:
+            from forebay_client.transport.client_threads import ClientThreads  # noqa: PLC0415 # it imports logging
+
             self._pool = ClientThreads(self._settings.connections, thread_name_prefix="forebay-client")
         return self._pool
 
+    def _new_sender(self) -> RequestSender:
+        transports = [transport for transport in self._transports.make() if transport is not None]
+        self._sender = sender = RequestSender(transports, self._stats, self._settings.retries)
+        return sender
+
     def _send(self, request: ObjectRequest) -> ObjectResponse:
-        return self._sender.send(request)
+        return (self._sender or self._new_sender()).send(request)
 
 
 def _rebuilt(kind: type[Client], arguments: dict[str, Any]) -> Client:

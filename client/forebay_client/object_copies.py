@@ -3,13 +3,15 @@
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/CopyingObjectsMPUapi.html
 """
 
-from concurrent.futures import Executor
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from forebay_client.client_errors import InvalidRequest, ServiceUnavailable
 from forebay_client.object_uploads import MAX_PARTS, PartUpload
 from forebay_client.transport.object_request import ObjectRequest, SendRequest
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 LARGEST_COPY: Final = 5 << 30
 """Bytes that one CopyObject copies, in S3 and OSS."""
@@ -25,7 +27,7 @@ def copy_object(
     send: SendRequest,
     source: Address,
     target: Address,
-    executor: Executor,
+    executor: "Executor",
     *,
     largest: int = LARGEST_COPY,
     part_size: int = COPY_PART,
@@ -53,7 +55,7 @@ def _copy_in_parts(
     send: SendRequest,
     source: Address,
     target: Address,
-    executor: Executor,
+    executor: "Executor",
     size: int,
     length: int,
     etag: str,

@@ -6,7 +6,6 @@ it would fail only beside a Forebay.
 Ranges are those of slices: an `end` behind the object's is the object's. https://www.rfc-editor.org/rfc/rfc9110#section-14
 """
 
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
 
 from forebay_client.batch.archive_member import read_member
@@ -72,6 +71,8 @@ def read_entry(send: SendRequest, bucket: str, key: BatchKey) -> memoryview:
 
 def read_head(send: SendRequest, bucket: str, key: str) -> ObjectInfo:
     """Size, ETag, type and metadata of an object. Raises ClientError."""
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 # a head alone has a date
+
     response = send(ObjectRequest("HEAD", bucket, key))
     headers = response.headers
     modified = headers.get("last-modified")

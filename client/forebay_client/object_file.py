@@ -13,7 +13,6 @@ with ConditionNotMet.
 import io
 import os
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Final
 
 from forebay_client.client_errors import RangeNotSatisfiable
@@ -23,6 +22,8 @@ from forebay_client.transport.error_document import corrupt_body
 from forebay_client.transport.object_request import ObjectRequest, SendRequest
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
     from _typeshed import WriteableBuffer
 
 FIRST_WINDOW: Final = 128 << 10
@@ -37,7 +38,7 @@ class ObjectFile(io.BufferedIOBase):
         self,
         send: SendRequest,
         head: Callable[[], ObjectInfo],
-        executor: Callable[[], Executor],
+        executor: "Callable[[], Executor]",
         bucket: str,
         key: str,
         read_ahead: int,

@@ -5,10 +5,9 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
 
 import binascii
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, Future
 from hashlib import md5
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from forebay.core.errors import MalformedXml
 from forebay.protocol.header_line import HEADER_NAME
@@ -16,6 +15,9 @@ from forebay.protocol.xml.xml_tree import Element, read_tree, write_tree
 from forebay_client.client_errors import BodyCorrupt, ClientError, InvalidRequest, ObjectNotFound, ServiceUnavailable
 from forebay_client.objects import ObjectInfo
 from forebay_client.transport.object_request import FilePart, ObjectRequest, ObjectResponse, SendRequest, UploadContent
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 MAX_PARTS: Final = 10_000
 SMALLEST_PART: Final = 5 << 20
@@ -78,7 +80,7 @@ class PartUpload:
             raise ServiceUnavailable(problem, bucket=self._bucket, key=self._key, status=200)
         return etag
 
-    def complete(self, futures: Sequence[Future[str]], size: int) -> ObjectInfo:
+    def complete(self, futures: "Sequence[Future[str]]", size: int) -> ObjectInfo:
         """Makes the parts, in their order, the object of `size` bytes. Raises ClientError; a failed upload is
         aborted."""
         try:
@@ -89,7 +91,7 @@ class PartUpload:
             raise
         return _acknowledged(self._bucket, self._key, size, etag, self._headers, response)
 
-    def abort(self, futures: Sequence[Future[str]]) -> None:
+    def abort(self, futures: "Sequence[Future[str]]") -> None:
         """Ends it without an object, once no part is under way."""
         for future in futures:
             future.cancel()
@@ -107,7 +109,7 @@ def put_in_parts(
     size: int,
     part_size: int,
     headers: Mapping[str, str],
-    executor: Executor,
+    executor: "Executor",
 ) -> ObjectInfo:
     """Uploads a file in parts of at least `part_size` bytes. A failed upload is aborted. Raises ClientError."""
     length = max(part_size, SMALLEST_PART, -(-size // MAX_PARTS))

@@ -11,7 +11,6 @@ import io
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, Future
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -21,6 +20,8 @@ from forebay_client.objects import ObjectInfo, bytes_of
 from forebay_client.transport.object_request import SendRequest
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
     from _typeshed import ReadableBuffer
 
 WRITER_PART_SIZE: Final = 16 << 20
@@ -36,7 +37,7 @@ class WritableObject(io.BufferedIOBase):
     def __init__(
         self,
         send: SendRequest,
-        executor: Callable[[], Executor],
+        executor: "Callable[[], Executor]",
         bucket: str,
         key: str,
         part_size: int,

@@ -10,7 +10,6 @@
 https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html
 """
 
-import configparser
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,17 +58,27 @@ def _sections(named: str | None, usual: str) -> dict[str, dict[str, str]]:
         file = Path(named or usual).expanduser()
     except RuntimeError:  # there is no home directory
         return {}
-    parser = configparser.RawConfigParser(default_section="\0", strict=False)
     try:
-        parser.read_string(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, UnicodeDecodeError, configparser.Error) as error:
+    except (OSError, UnicodeDecodeError) as error:
         if isinstance(error, PermissionError) and not named:
             return {}
-        # Not the error's text: a line that can't be parsed may hold a secret.
-        raise ClientConfigurationError(f"{file} can't be read: {type(error).__name__}") from None
+        raise _unreadable(file, error) from None
+    import configparser  # noqa: PLC0415 # few clients have such a file
+
+    parser = configparser.RawConfigParser(default_section="\0", strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise _unreadable(file, error) from None
     return {name: dict(parser[name]) for name in parser.sections()}
+
+
+def _unreadable(file: Path, error: Exception) -> ClientConfigurationError:
+    """Not with the error's text: a line that can't be parsed may hold a secret."""
+    return ClientConfigurationError(f"{file} can't be read: {type(error).__name__}")
 
 
 def _nested(text: str) -> dict[str, str]:

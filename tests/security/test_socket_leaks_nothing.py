@@ -141,7 +141,7 @@ async def test_a_revoked_key_gets_nothing_more_and_its_files_go(tmp_path: Path) 
         assert rig.all_channels_end()  # not as their client is idle
         await rig.channels_are(0)
         assert "AccessDenied" in await asyncio.to_thread(error_of, leaver)
-        pool = leaver._transports[0]._pool  # type: ignore[union-attr] # noqa: SLF001 # what runs every two seconds
+        pool = leaver._transports.make()[0]._pool  # type: ignore[union-attr] # noqa: SLF001 # what runs every two seconds
         pool.tend()
         gc.collect()
         memory.check()

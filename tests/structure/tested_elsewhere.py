@@ -12,7 +12,6 @@ jobs/test_prefetcher.py                  jobs/prefetch_request jobs/prefetch_tic
 scenarios/test_plans.py                  server/telemetry/plan_metrics
 client/test_client.py                    client/batch/parallel_gets client/client_errors client/listing_reader
 client/test_client.py                    client/object_downloads client/object_uploads client/objects
-client/test_client.py                    client/client_transports
 client/test_client_credentials.py        client/shared_profile
 client/transport/test_request_sender.py  client/client_stats client/transport/body_checks
 client/transport/test_request_sender.py  client/transport/object_request

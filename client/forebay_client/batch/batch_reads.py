@@ -15,10 +15,9 @@ client's `stats`, under `batch`.
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forebay.core.names import BATCH_KEY
 from forebay.protocol.batch.tar_entries import CODE, INDEX, KEY, MESSAGE, STATUS
@@ -32,6 +31,9 @@ from forebay_client.objects import BatchItem, BatchKey
 from forebay_client.transport.error_document import request_id_of
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, SendRequest
 from forebay_client.transport.retry_policy import is_worth_retrying
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 TAR: Final = "application/x-tar"
 _ENTRIES: Final = "x-forebay-batch-entries"
@@ -47,7 +49,7 @@ _LEAST: Final = 2
 class _Sent(NamedTuple):
     """A request that a thread sends."""
 
-    answer: Future["ObjectResponse | ClientError | None"]
+    answer: "Future[ObjectResponse | ClientError | None]"
     """The response; why there is none; or None: the server knows no batches."""
     process: int
     """Whose thread it is: in a child after a fork nothing completes it."""
@@ -64,7 +66,7 @@ class BatchTransports:
 
     send: SendRequest
     read: ReadKey
-    executor: Callable[[], Executor]
+    executor: "Callable[[], Executor]"
     width: int
     local: LocalTransport | None = None
 
@@ -275,7 +277,7 @@ def _discard(sent: _Sent) -> None:
     if sent.process != os.getpid() or sent.answer.cancel():
         return
 
-    def close(done: Future[ObjectResponse | ClientError | None]) -> None:
+    def close(done: "Future[ObjectResponse | ClientError | None]") -> None:
         with suppress(InvalidRequest):
             answer = done.result()
             if isinstance(answer, ObjectResponse) and answer.stream is not None:

@@ -8,11 +8,13 @@ The keys may come from a generator: they are drawn as the items are.
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from forebay_client.client_errors import ClientError
 from forebay_client.objects import BatchItem, BatchKey
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 ReadKey = Callable[[BatchKey], memoryview]
 
@@ -20,7 +22,7 @@ ReadKey = Callable[[BatchKey], memoryview]
 class _Read(NamedTuple):
     """A read that was begun."""
 
-    item: Future[BatchItem]
+    item: "Future[BatchItem]"
     position: int
     key: BatchKey
 
@@ -31,10 +33,12 @@ def as_batch_key(key: str | BatchKey) -> BatchKey:
 
 
 def parallel_gets(
-    read: ReadKey, keys: Iterable[str | BatchKey], executor: Callable[[], Executor], width: int, *, ordered: bool
+    read: ReadKey, keys: Iterable[str | BatchKey], executor: "Callable[[], Executor]", width: int, *, ordered: bool
 ) -> Iterator[BatchItem]:
     """The outcomes of the reads. An iterator that is dropped before its end cancels the reads that have not begun.
     `executor`: of this process."""
+    from concurrent.futures import FIRST_COMPLETED, wait  # noqa: PLC0415 # it imports logging
+
     numbered = enumerate(map(as_batch_key, keys))
     pending: deque[_Read] = deque()
     process = os.getpid()

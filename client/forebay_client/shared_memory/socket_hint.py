@@ -17,7 +17,6 @@ container, may not be opened, or is another user's) has: each read that goes ove
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from http.client import HTTPConnection, HTTPException
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -99,6 +98,8 @@ def listening_users(port: int, tables: tuple[Path, ...] = _TABLES) -> Iterator[i
 
 
 def _ask(server: ServerUrl) -> str | None:
+    from http.client import HTTPConnection, HTTPException  # noqa: PLC0415 # where an endpoint is asked
+
     connection = HTTPConnection(server.host, server.port, timeout=_TIMEOUT)
     try:
         connection.request("OPTIONS", CHANNEL_PATH)

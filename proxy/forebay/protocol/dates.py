@@ -12,7 +12,6 @@ https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-date-handling.ht
 
 import re
 from datetime import UTC, datetime
-from email.utils import formatdate, parsedate_to_datetime
 from functools import lru_cache
 from typing import Final
 
@@ -34,6 +33,8 @@ _FORMS: Final = (
 @lru_cache(maxsize=16)  # responses and writes of one second have the same
 def http_date(second: int) -> str:
     """Returns seconds since the epoch as an HTTP date."""
+    from email.utils import formatdate  # noqa: PLC0415 # large, and a client formats none
+
     return formatdate(second, usegmt=True)
 
 
@@ -99,6 +100,8 @@ def timestamp_of_date_header(value: str) -> str:
         pass
     else:
         return value
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 # as above
+
     try:
         date = parsedate_to_datetime(value)
         if date.tzinfo is None:

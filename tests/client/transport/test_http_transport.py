@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from forebay_client import AccessDenied, Client, ClientConfigurationError, ClientError, ServiceUnavailable
-from forebay_client.client_transports import client_transports
-from forebay_client.transport.http_transport import HttpTransport
+from forebay_client.client_transports import ClientTransports
 from forebay_client.transport.object_request import BodyInterrupted, ObjectRequest
 from harness.certificates import TestAuthority
 from harness.fake import actions
@@ -177,8 +176,7 @@ async def test_a_batch_at_a_server_that_hangs_costs_one_timeout_more() -> None:
         closing(SilentServer()) as silent,
         Client(silent.endpoint, access_key="a", secret_key="b", socket="", timeout=0.1, retries=4) as client,
     ):
-        transport = client._transports[-1]  # noqa: SLF001 # whose clock it is
-        assert isinstance(transport, HttpTransport)
+        transport = client._transports.make()[-1]  # noqa: SLF001 # whose clock it is
         transport._clock = lambda: 0.1 if silent.taken() > 2 else 0.0  # noqa: SLF001 # likewise
         items = await asyncio.to_thread(lambda: list(client.get_many("b", keys)))
         assert [item.key for item in items] == keys
@@ -214,9 +212,8 @@ async def test_tls_is_verified_with_the_bundle_of_the_environment(origin: FakeOr
         with stranger, pytest.raises(ServiceUnavailable, match="certificate verify failed"):
             await asyncio.to_thread(stranger.get, "b", "k")
         with Client(endpoint, **keys, retries=0) as trusting:
-            trusting._settings = replace(trusting._settings, ca_bundle=str(authority.file))  # noqa: SLF001 # as AWS_CA_BUNDLE would
-            trusting._transports = client_transports(trusting._settings, trusting._signer)[1:]  # noqa: SLF001 # likewise
-            trusting._renew()  # noqa: SLF001 # likewise
+            settings = replace(trusting._settings, ca_bundle=str(authority.file))  # noqa: SLF001 # as AWS_CA_BUNDLE would
+            trusting._transports = ClientTransports(settings, trusting._signer)  # noqa: SLF001 # likewise
             assert bytes(await asyncio.to_thread(trusting.get, "b", "k")) == CONTENT
             assert (await asyncio.to_thread(trusting.put, "b", "over-tls", b"content")).size == 7
             assert origin.log.requests[-1].headers["x-amz-content-sha256"] == "UNSIGNED-PAYLOAD"
