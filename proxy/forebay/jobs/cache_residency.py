@@ -1,13 +1,13 @@
 """Cache residency: which bytes of objects are cached now, over all workers of the node. Nothing is fetched, and no
-block counts as used.
+block counts as used. The bytes of a member of a pack are those of its shard.
 
 Each worker reports the blocks that it has in memory (`local_residency`, also a method of the peer service); the SSD
 tier is shared, so the calling worker alone looks at it. A worker that is down has none.
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from forebay.core.byte_ranges import Span, block_count, block_span, blocks_touching
 from forebay.core.heads import Head
@@ -21,6 +21,10 @@ BLOCKS_AT_ONCE: Final = 512
 """Look-ups after which the event loop runs other tasks."""
 NAMES_AT_ONCE: Final = 100
 """Names in one call to other workers."""
+
+
+FindShard: TypeAlias = Callable[[ObjectName], Awaitable[tuple[ObjectName, Span] | None]]
+"""Returns the shard of a member of a pack, and where the member is in it; None: the object is no member."""
 
 
 class ResidentObject(NamedTuple):
@@ -40,6 +44,11 @@ class ResidentObject(NamedTuple):
         """Whether every wanted byte is cached."""
         return self.cached == self.wanted
 
+    def as_member(self, member: Span, wanted: Span) -> "ResidentObject":
+        """The same of a member of this shard, of which so much was looked up: blocks count by its share of them."""
+        share = (wanted.length * each // (self.wanted or 1) for each in (self.memory, self.ssd, self.cached))
+        return ResidentObject(member.length, wanted.length, *share)
+
 
 class LocalObject(NamedTuple):
     """The state of an object in one worker: the head, and its blocks in memory, the lowest bit for the first."""
@@ -51,9 +60,11 @@ class LocalObject(NamedTuple):
 class CacheResidency:
     """Looks into the tiers of this worker, and of its peers."""
 
-    def __init__(self, tiers: Tiers, peers: Peers) -> None:
+    def __init__(self, tiers: Tiers, peers: Peers, find_shard: FindShard | None = None) -> None:
+        """`find_shard` None: there are no packs."""
         self._tiers = tiers
         self._peers = peers
+        self._find_shard = find_shard
 
     @property
     def is_lasting(self) -> bool:
@@ -81,14 +92,28 @@ class CacheResidency:
         wanted."""
         found: list[ResidentObject | None] = []
         for start in range(0, len(names), NAMES_AT_ONCE):
-            batch = names[start : start + NAMES_AT_ONCE]
+            members = [await self._member(name) for name in names[start : start + NAMES_AT_ONCE]]
+            batch = [shard for shard, _ in members]
             views = [await local_residency(self._tiers, batch)]
             request = {"kind": "residency", **encode_names(batch)}
             views += [decode_residency(response) for response in (await self._peers.call_all(request)).values()]
             for nth, name in enumerate(batch):
                 wanted = ranges[start + nth] if ranges else (0, None)
-                found.append(await self._merge(name, [view[nth] for view in views if nth < len(view)], wanted))
+                own = [view[nth] for view in views if nth < len(view)]
+                member = members[nth][1]
+                if member is None:
+                    found.append(await self._merge(name, own, wanted))
+                    continue
+                first, stop = wanted
+                span = Span(member.start + first, member.stop if stop is None else member.start + stop).clip(member)
+                shard = await self._merge(name, own, (span.start, span.stop))
+                found.append(shard and shard.as_member(member, span))
         return found
+
+    async def _member(self, name: ObjectName) -> tuple[ObjectName, Span | None]:
+        """Returns the object whose blocks are looked up, and where a member is in it; None: it is no shard."""
+        found = await self._find_shard(name) if self._find_shard is not None else None
+        return found if found is not None else (name, None)
 
     async def _merge(
         self, name: ObjectName, found: Sequence[LocalObject | None], wanted: tuple[int, int | None]

@@ -112,6 +112,19 @@ class PackedObjects:
         shown = head_of(member.facts(), head.block_size, head.validated_at)
         return shown, ShardExtent(shard_name, head, member.offset)
 
+    async def shard_span(self, name: ObjectName) -> tuple[ObjectName, Span] | None:
+        """Returns the shard of a member, and where the member is in it; None: the key is no member, may be an object,
+        or its pack can't be read."""
+        decision = self._rules().decide(name)
+        if decision.packed is None:
+            return None
+        with suppress(OriginError):
+            view = await self._catalogue.view(name.bucket, decision.packed, pack_freshness(decision.freshness))
+            found = None if view.may_be_object(name.key) else await view.find(name.key)
+            if found is not None:
+                return ObjectName(name.bucket, found.shard.key), Span(found.member.offset, found.member.stop)
+        return None
+
     async def member_span(self, shard: ObjectName, key: str) -> tuple[str, Span] | None:
         """Returns the ETag of a shard, and the span in it of the member with this key, by the pack's index; None: no
         index has it."""

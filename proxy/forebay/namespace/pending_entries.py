@@ -43,6 +43,10 @@ class PendingEntries:
         """Returns whether a write of the object is pending."""
         return self._pending is not None and name in self._pending
 
+    def is_deleted(self, name: ObjectName) -> bool:
+        """Returns whether the last pending write of the object deletes it."""
+        return self._pending is not None and isinstance(self._pending.head(name), Deleted)
+
     def state(self, bucket: str, prefix: str) -> PendingState:
         """Returns all pending objects under a prefix."""
         return {} if self._pending is None else dict(self._pending.listed(bucket, prefix))

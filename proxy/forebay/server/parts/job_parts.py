@@ -23,6 +23,7 @@ from forebay.jobs.read_ahead import ReadAhead
 from forebay.jobs.recordings.kept_recordings import KeptRecordings
 from forebay.jobs.recordings.recording_access import RecordingAccess
 from forebay.jobs.recordings.recording_resource import RecordingResource
+from forebay.jobs.shown_objects import ShownObjects
 from forebay.jobs.warm_resource import WarmResource
 from forebay.jobs.warm_up import WarmUps
 from forebay.jobs.warm_up_run import WarmUpServices
@@ -152,11 +153,11 @@ def _warm_ups(
     writes: WriteParts,
     warmer: ObjectWarmer,
 ) -> WarmUps:
-    directory = job_directory(context.settings)
+    directory, pending = job_directory(context.settings), PendingEntries(storage.pending)
     services = WarmUpServices(
-        origins.list_objects,
+        ShownObjects(origins.list_objects, namespaces.origin_pages, pending).list_objects,
         warmer,
-        CacheResidency(storage.tiers, context.peers),
+        CacheResidency(storage.tiers, context.peers, metadata.packed.shard_span),
         context.timers,
         lambda bucket: origins.of(bucket).breaker.reachable is not False,
         lambda result: context.metrics.count("forebay_warm_objects_total", result),
@@ -170,7 +171,7 @@ def _warm_ups(
             namespaces.tombstones,
             writes.deletions,
             context.fences,
-            PendingEntries(storage.pending),
+            pending,
             ConditionalWrites(origins.origin_of),
         ),
     )

@@ -30,6 +30,8 @@ class NamespaceParts:
     listings: Listings
     node_listings: NodeListings
     """The listings of the worker that owns the namespace."""
+    origin_pages: PackedPages
+    """Pages of the origin, with members of packs."""
     pages: PendingPages
     """Pages that no snapshot answers."""
 
@@ -58,4 +60,4 @@ def compose_namespaces(context: WorkerContext, origins: Origins, pending: Pendin
     lookup = EntryLookup(pages, fences, in_doubt_writes, clock, pending_entries)
     listings = Listings(pages, snapshots, lookup, lambda: rules().listings, observe)
     node_listings, pending_pages = NodeListings(listings, context.peers), PendingPages(pages, pending_entries)
-    return NamespaceParts(tombstones, catalogue, listings, node_listings, pending_pages)
+    return NamespaceParts(tombstones, catalogue, listings, node_listings, pages, pending_pages)
