@@ -25,7 +25,7 @@ from forebay.protocol.xml.s3_documents import ListedKey
 from forebay.storage.journal.log_writer import RecordId
 from forebay.write.back.accept.body_store import BodyStore
 from forebay.write.back.accept.journal_room import JournalRoom
-from forebay.write.back.accept.moved_uploads import MovedUploads
+from forebay.write.back.accept.moved_upload_requests import MovedUploadRequests
 from forebay.write.back.accept.part_listing import parts_document
 from forebay.write.back.accept.record_writer import RecordWriter
 from forebay.write.back.accept.upload_expiry import UploadExpiry
@@ -40,9 +40,9 @@ from forebay.write.back.drain_duty import DrainDuty
 from forebay.write.back.drain_parts import compose_drain
 from forebay.write.back.journal_loader import JournalLoader
 from forebay.write.back.journal_watch import JournalWatch
-from forebay.write.back.pending.accepted_write import AbortedUpload, AcceptedWrite
+from forebay.write.back.pending.accepted_write import AcceptedWrite
 from forebay.write.back.pending.backlog import Backlog, backlog_of
-from forebay.write.back.pending.pending_uploads import PendingUpload, is_local
+from forebay.write.back.pending.pending_uploads import is_local
 from forebay.write.back.pending.shown_records import ShownRecords
 from forebay.write.back.record_exchange import RecordExchange
 from forebay.write.back.settlement import Settlement
@@ -90,7 +90,7 @@ class WriteBack:
         self._worker = worker
         self._events = events
         self._waits_end = inf
-        """When requests that still wait are refused, on the worker's monotonic clock."""
+        """The time at which requests that still wait are refused, on the worker's monotonic clock."""
         # What is known to be pending, and by the other workers
         self.proofs = WriteProofs(limits.proof_lease, worker.monotonic, worker.peers)
         self.room = JournalRoom(limits.size, state.journal.size, worker.tasks, worker.monotonic)
@@ -130,7 +130,7 @@ class WriteBack:
         self.expiry = UploadExpiry(
             state.uploads,
             worker.peers,
-            self._abort,
+            self.moves.abandon,
             state.journal.stamp,
             worker.clock,
             max_age=limits.upload_max_age,
@@ -168,7 +168,9 @@ class WriteBack:
             self.endings.is_refused,
             self._deciding,
         )
-        self._moved = MovedUploads(state.uploads, self.moves, self.expiry, origin.origins, self.barriers.wait)
+        self._moved_requests = MovedUploadRequests(
+            state.uploads, self.moves, self.expiry, origin.origins, self.barriers.wait
+        )
         self._upload_listings = UploadListings(state.uploads, state.pending, self.own_uploads, origin.origins)
 
     @property
@@ -208,7 +210,7 @@ class WriteBack:
         reason = await self.acceptance.obstacle(context) or await self.acceptance.accept(context)
         if reason is not None:
             self._passed(context, reason)
-            return await self._moved.redirect(context)
+            return await self._moved_requests.redirect(context)
         self._events.wrote("accepted", context.forward.length or 0)
         return None
 
@@ -241,7 +243,7 @@ class WriteBack:
         if context.forward.target.key is None:
             return
         name = context.forward.target.name
-        await self._moved.learn(context, status, headers, document, result)
+        await self._moved_requests.learn(context, status, headers, document, result)
         operation = context.forward.operation.name
         proof = proof_of(operation, name) if context.forward.identity is None else None  # it is of Forebay's own right
         if 200 <= status < 300:
@@ -267,7 +269,7 @@ class WriteBack:
             upload_id = target.param("uploadId") or ""
             upload = self.uploads.find(target.name, upload_id)
             if upload is not None and upload.origin_id:
-                return await self._moved.parts_document(upload, target)
+                return await self._moved_requests.parts_document(upload, target)
             return parts_document(self.uploads, target) if is_local(upload_id) else None
         if operation == "ListMultipartUploads":
             return await self._upload_listings.answer(target)
@@ -308,10 +310,3 @@ class WriteBack:
         operation = "DeleteObject" if write.kind == "delete" else "PutObject"
         if (proof := proof_of(operation, write.name)) is not None:
             self.proofs.revoke(proof)
-
-    async def _abort(self, upload: PendingUpload) -> None:
-        """Aborts an upload that its client has left. Raises JournalFailed."""
-        if upload.origin_id:
-            await self.moves.abort(upload)
-        entry = AbortedUpload(upload.upload.name, upload.upload.upload_id)
-        await self.writer.publish(entry, await self.writer.append(entry))

@@ -2,7 +2,7 @@
 
     a part finds no room ──> the drainer: created at the origin ──> "move" record, durable, known to every worker
                                ├──> parts in the journal: carried there, and settled one by one
-                               └──> requests from now on: forwarded, with the upload's id there (moved_uploads)
+                               └──> requests from now on: forwarded, with the upload's id there (moved_upload_requests)
 
 The client's borders, headers and ETags are the parts' at the origin, so its completion is valid there as it is. From
 the move on only the origin acknowledges: anybody may abort an unfinished upload there.
@@ -231,11 +231,20 @@ class UploadMoves:
 
     async def end(self, upload: PendingUpload, completion: OriginCompletion | None = None) -> None:
         """Forgets a moved upload that has ended at the origin. Never raises: its remaining records expire."""
-        ended = AbortedUpload(upload.upload.name, upload.upload.upload_id, completion)
         try:
-            await self._writer.publish(ended, await self._writer.append(ended))
+            await self._record_end(upload, completion)
         except JournalFailed as failure:
             _log.warning("the end of an upload of %s can't be noted: %s", upload.upload.name.path, failure)
+
+    async def abandon(self, upload: PendingUpload) -> None:
+        """Aborts an upload that its client has left, moved or not. Raises JournalFailed."""
+        if upload.origin_id:
+            await self.abort(upload)
+        await self._record_end(upload, None)
+
+    async def _record_end(self, upload: PendingUpload, completion: OriginCompletion | None) -> None:
+        ended = AbortedUpload(upload.upload.name, upload.upload.upload_id, completion)
+        await self._writer.publish(ended, await self._writer.append(ended))
 
     async def abort(self, upload: PendingUpload) -> None:
         """Aborts a moved upload at the origin. Never raises."""

@@ -1,4 +1,4 @@
-"""Moved uploads: the requests of uploads that go on at the origin, by the id that their clients know.
+"""Moved upload requests: those of uploads that go on at the origin, by the id that their clients know.
 
     UploadPart, UploadPartCopy   once the part of its number that the journal has was carried: the later one counts
     CompleteMultipartUpload      once all parts were carried
@@ -37,8 +37,8 @@ _MAX_BYTES: Final = 4 << 20
 _MAX_ELEMENTS: Final = 20_000
 
 
-class MovedUploads:
-    """The moved uploads of one worker."""
+class MovedUploadRequests:
+    """Carries out the requests of moved uploads, in one worker."""
 
     def __init__(
         self,
