@@ -55,7 +55,7 @@ class NewRecord(NamedTuple):
     """A record to be written."""
 
     document: bytes
-    """By forebay.storage.journal.journal_record.encode_document."""
+    """The document, as forebay.storage.journal.journal_record.encode_document returns it."""
     payload: bytes | memoryview = b""
 
 
@@ -72,9 +72,9 @@ class LogWriter:
         self._written = 0
         self._durable = 0
         self._room = 0
-        """Where the zeros end."""
+        """The offset at which the zeros end."""
         self._last_batch = 0
-        """Bytes."""
+        """Bytes of the last batch."""
 
     @property
     def log(self) -> str | None:

@@ -34,12 +34,12 @@ class JournalScan:
 
     pending: list[PendingRecord] = field(default_factory=list)
     damages: dict[str, list[LogDamage]] = field(default_factory=dict)
-    """By log: what was durable once and can't be read."""
+    """The bytes that were durable once and can't be read, by log."""
     torn: dict[str, TornEnd] = field(default_factory=dict)
-    """By log: what can't be read behind that, which was never acknowledged, or is damaged."""
+    """The unreadable bytes behind the last record, which were never acknowledged, or are damaged, by log."""
     settled: dict[tuple[str, str, str], tuple[int, str]] = field(default_factory=dict)
-    """By bucket, key and origin (as JSON), when the last write was written that was carried out, of those whose log is
-    still there, and the ETag that it made; empty: it was a deletion."""
+    """The time of the last write that was carried out, of those whose log is still there, and the ETag that it made
+    (empty: it was a deletion), by bucket, key and origin (as JSON)."""
     ended_uploads: set[str] = field(default_factory=set)
     """Uploads whose completions were carried out, as far as their logs are still there."""
     refused: set[RecordId] = field(default_factory=set)

@@ -21,7 +21,7 @@ class NotedUpload(NamedTuple):
     """An upload at an origin."""
 
     run: int
-    """Of the process that has created it."""
+    """The run of the process that has created it."""
     name: ObjectName
     upload_id: str
 

@@ -51,11 +51,11 @@ class DrainDuty:
     ) -> None:
         self.is_taken = False
         self._arrived: dict[RecordId, _Arrived] | None = None
-        """What came since `begin_assuming`, while it is under way."""
+        """The writes that have come since `begin_assuming`; None: no takeover is under way."""
         self._left: list[Sequence[RecordId]] = []
         """Records that could not be settled, as the disk was full: the next start would show them again."""
         self._settling: dict[RecordId, asyncio.Task[None]] = {}
-        """By the last of the records."""
+        """The settlements under way, each by the last of its records."""
         self._drainer = drainer
         self._settlement = settlement
         self._moves = moves

@@ -53,7 +53,7 @@ class CheckedWrite:
     parts: tuple[BodyPart, ...]
     damage: str = ""
     part_headers: tuple[HeaderPairs, ...] = ()
-    """Of each part of a completed upload, as its client sent it."""
+    """The headers of each part of a completed upload, as its client sent it."""
 
 
 @dataclass(slots=True)
@@ -61,15 +61,15 @@ class JournalReport:
     """The content of a journal."""
 
     writes: list[CheckedWrite] = field(default_factory=list)
-    """As they were acknowledged."""
+    """The writes, in the order in which they were acknowledged."""
     unfinished_parts: int = 0
     """Parts of uploads that were not completed."""
     damaged_parts: list[tuple[ObjectName, int, str]] = field(default_factory=list)
-    """Those of them that can't be read: object, part number, and why. Their clients can send them once more."""
+    """The parts that can't be read: object, part number, and why. Their clients can send them once more."""
     log_damages: list[tuple[str, LogDamage]] = field(default_factory=list)
-    """By the id of the log: bytes that were durable once and hold no record. What was in them is not known."""
+    """Bytes that were durable once and hold no record, by the id of the log. Their content is not known."""
     torn: list[tuple[str, TornEnd]] = field(default_factory=list)
-    """By the id of the log: what is behind its last record, and was never acknowledged, or is damaged."""
+    """The bytes behind the last record, which were never acknowledged, or are damaged, by the id of the log."""
     unreadable: list[RecordId] = field(default_factory=list)
     """Records that no Forebay of this version wrote."""
     is_format_damaged: bool = False

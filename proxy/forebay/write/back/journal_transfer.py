@@ -60,7 +60,7 @@ class TransferReport:
     present: int = 0
     """That the endpoint had."""
     held_back: list[ObjectName] = field(default_factory=list)
-    """As a damaged write of their bucket comes before them."""
+    """Objects that are not transferred, as a damaged write of their bucket comes before them."""
 
 
 class JournalTransfer:

@@ -32,15 +32,15 @@ class FlushReport(NamedTuple):
     """The result of a flush."""
 
     left: int
-    """Of the writes that were pending when it began, those that are not at the origin."""
+    """The number of writes that were pending when it began and are not at the origin."""
     before: str
     """The `before` by which another flush waits for the same ones."""
     held_up: int
-    """Of those that are left, how many wait for a person. All of them: no other flush gets further."""
+    """The number of those that wait for a person. If all do, no other flush gets further."""
     stuck: tuple[StuckWrite, ...]
-    """What they wait for, the oldest first, NAMED at most."""
+    """The stuck writes that they wait for, the oldest first, NAMED at most."""
     found: int = 0
-    """How many writes were not at the origin before it waited."""
+    """The number of writes that were not at the origin when the flush began."""
 
 
 class NodeFlush:
@@ -101,13 +101,13 @@ class _StuckWrites:
 
     def __init__(self, shown: ShownRecords, pending: PendingObjects) -> None:
         self._first: dict[str | ObjectName, int] = {}
-        """By bucket and by object: when the first write was accepted that others wait for."""
+        """The time at which the first write was accepted that others wait for, by bucket and by object."""
         stopped = _with_reasons(shown, shown.stopped)
         for write, _ in stopped.values():
             self._note(write.name.bucket, write.interval.written)
             self._note(write.name, write.interval.written)
         self.unsettled = dict[RecordId, tuple[AcceptedWrite, str]]()
-        """Those that the origin has, and for which a later write of their object waits."""
+        """The writes that the origin has, and for which a later write of their object waits."""
         for record, (write, reason) in _with_reasons(shown, shown.unsettled).items():
             waiting = [each.written for each in pending.versions(write.name) if each.record not in shown.unsettled]
             if waiting:
@@ -116,7 +116,7 @@ class _StuckWrites:
                 self.unsettled[record] = write, reason
         kept = {record: (each.write, each.reason) for record, each in shown.kept.items()}
         self.by_record = stopped | self.unsettled | kept
-        """With the reasons. Nothing waits for those of another origin."""
+        """All writes that wait for a person, with the reasons. No write waits for those of another origin."""
 
     def _note(self, where: str | ObjectName, written: int) -> None:
         self._first[where] = min(written, self._first.get(where, written))

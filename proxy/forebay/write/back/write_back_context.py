@@ -38,12 +38,12 @@ class OriginAccess:
     forwarder: Forwarder
     versions: OriginVersions
     rate: ByteRate | None = None
-    """At which pending writes are sent, by the one worker that does."""
+    """The rate at which the drainer sends pending writes; None: it has no bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedState:
-    """What readers have of objects."""
+    """The cached content, heads and generations of objects."""
 
     tiers: Tiers
     staged: StagedObjects
@@ -57,7 +57,7 @@ class WriteBackWorker:
     tasks: TaskRegistry
     peers: Peers
     rules: Callable[[], Rules]
-    """Returns those in force."""
+    """Returns the rules in force."""
     clock: Callable[[], float]
     """Seconds since the epoch."""
     monotonic: Callable[[], float]
@@ -69,13 +69,13 @@ class WriteBackLimits:
     """Sizes in bytes, times in seconds."""
 
     size: int
-    """Of the journal at most."""
+    """The largest size of the journal."""
     proof_lease: float
-    """For which a write that the origin has accepted proves that it accepts others like it."""
+    """The time for which a write that the origin has accepted proves that it accepts others like it."""
     max_age: float = math.inf
-    """After which a pending write is reported."""
+    """The age at which a pending write is reported."""
     upload_max_age: float = math.inf
-    """For which an unfinished upload is kept after its last part."""
+    """The time for which an unfinished upload is kept after its last part."""
 
 
 def _count_nothing(*_: object) -> None:
@@ -89,10 +89,10 @@ class WriteBackEvents:
     wrote: Callable[[str, int], None] = _count_nothing
     """`wrote(result, size)`, for each write: "accepted" or "through", then "persisted", "stuck" or "conflict"."""
     full: Callable[[int], None] = _count_nothing
-    """With the seconds for which the journal has had no room."""
+    """Called with the seconds for which the journal has had no room."""
     expired: Callable[[], None] = _count_nothing
-    """For each unfinished upload that is aborted."""
+    """Called for each unfinished upload that is aborted."""
     moved: Callable[[], None] = _count_nothing
-    """For each upload that goes on at the origin."""
+    """Called for each upload that goes on at the origin."""
     damaged: Callable[[], None] = _count_nothing
-    """For each part of such an upload that is damaged in the journal."""
+    """Called for each part of such an upload that is damaged in the journal."""

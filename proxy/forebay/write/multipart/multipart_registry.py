@@ -62,7 +62,7 @@ class KnownPart:
     """A part that the origin has confirmed."""
 
     etag: str
-    """As the origin answered."""
+    """The ETag that the origin answered with."""
     digest: BodyDigest
     spooled: SpooledBody | SpooledFile | None = None
     """Its bytes, where the part may have to be coalesced."""

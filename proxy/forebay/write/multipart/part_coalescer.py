@@ -41,7 +41,7 @@ class CoalescedCompletion:
 
     body: bytes
     digest: BodyDigest | None
-    """Of the object; None where a part is unknown."""
+    """The digest of the object; None where a part is unknown."""
 
 
 class PartCoalescer:

@@ -43,7 +43,7 @@ class StoredBody(NamedTuple):
     digest: BodyDigest
     md5: bytes
     etag: str
-    """What its origin gives these bytes."""
+    """The ETag that its origin gives these bytes."""
 
     @property
     def bodies(self) -> tuple[BodyRef, ...]:

@@ -86,7 +86,7 @@ class UploadExpiry:
         self._receiving: Counter[str] = Counter()
         self._started, self._started_at = stamp(), clock()
         self._used: FIFOCache[str, int] = FIFOCache(MOST_MOVED)
-        """When an upload that goes on at the origin was used here, on the node's clock."""
+        """The time on the node's clock at which an upload that goes on at the origin was used here."""
 
     @contextmanager
     def receiving(self, upload_id: str) -> Iterator[None]:

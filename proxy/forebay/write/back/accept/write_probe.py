@@ -53,7 +53,7 @@ class WriteProbe:
         self._clock = clock
         self.wait_seconds = WAIT
         self._under_way: dict[WriteProof, tuple[asyncio.Task[bool], float]] = {}
-        """With the times when they began."""
+        """The probes under way, and the times at which they began."""
         self._refused: TTLCache[WriteProof, bool] = TTLCache(MAX_PROOFS, PAUSE, clock)
 
     async def prove(self, proof: WriteProof, name: ObjectName) -> None:

@@ -52,7 +52,7 @@ class _Leases(Generic[K]):
         self._seconds = seconds
         self._clock = clock
         self._values: dict[K, tuple[bool, float]] = {}
-        """With the times when they end, in ascending order."""
+        """The values, and the times at which they expire, in ascending order."""
 
     def get(self, key: K) -> bool | None:
         """Returns what is known; None: nothing is."""

@@ -53,12 +53,12 @@ class DrainEntry:
     """Why the last attempt failed."""
     is_stuck: bool = False
     is_conflict: bool = False
-    """Whether that is as somebody else wrote the object meanwhile."""
+    """Whether it is stuck because somebody else wrote the object meanwhile."""
     is_kept: bool = False
     """Whether it was accepted for another origin: it has no place in the order, and no attempt is made."""
     prepared: PreparedUpload | None = None
     preparing: asyncio.Task[None] | None = None
-    """What needs no order, under way since the write was accepted."""
+    """The steps that need no order, under way since the write was accepted."""
 
 
 class Drainer:
@@ -91,7 +91,7 @@ class Drainer:
         self._is_writable.set()
         self._steps = asyncio.Semaphore(CONCURRENCY)
         self._bodies = asyncio.Semaphore(CONCURRENCY)
-        """Of large bodies and of uploads that are prepared: what is small does not stand behind them."""
+        """The turns of large bodies and of uploads that are prepared: no small write waits for them."""
 
     def add(self, write: AcceptedWrite, version: PendingVersion, *, is_recovered: bool = False) -> None:
         """Adds a write, unless it is here. `is_recovered`: it may have been carried out already."""

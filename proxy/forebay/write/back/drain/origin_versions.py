@@ -33,7 +33,7 @@ class OriginVersions:
         self._rules = rules
         self._made: OrderedDict[ObjectName, str] = OrderedDict()
         self._newer: set[ObjectName] | None = None
-        """What was made while `learning` goes on."""
+        """The objects that were written while `learning` goes on."""
 
     def seen(self, name: ObjectName) -> str | None:
         """Returns the ETag that readers see now, or ABSENT; None: it is not known."""

@@ -23,7 +23,7 @@ MOST: Final = 10_000
 
 
 class OwnUploads:
-    """Those of one worker."""
+    """The uploads at the origin that one worker has created."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ class PersistOutcome:
     is_conflict: bool = False
     """Whether it is stuck as the origin has a version that somebody else wrote."""
     status: int = 0
-    """Of the origin's refusal; 0: there was none."""
+    """The status of the origin's refusal; 0: there was none."""
     code: str = ""
     """Its code; likewise."""
     is_unanswered: bool = False

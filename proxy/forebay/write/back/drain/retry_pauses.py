@@ -60,7 +60,7 @@ class RetryPause:
         self._bucket = bucket
         self._seconds = FIRST_PAUSE
         self._outages = pauses.outages.copy()
-        """As they were when the latest attempt began."""
+        """The ended outages when the latest attempt began."""
 
     def reset(self) -> None:
         """Begins with the shortest pause again."""

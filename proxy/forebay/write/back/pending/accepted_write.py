@@ -46,22 +46,22 @@ class AcceptedWrite(NamedTuple):
     name: ObjectName
     interval: WriteInterval
     headers: HeaderPairs = ()
-    """Of the request to the origin; of a completion, those of its upload's creation."""
+    """The headers of the request to the origin; of a completion, those of its upload's creation."""
     facts: ObjectFacts | None = None
-    """What readers see; None: the object is deleted."""
+    """The facts that readers see; None: the object is deleted."""
     block_size: int = 0
     accepted_at: float = 0.0
     """Seconds since the epoch."""
     sha256: str | None = None
-    """Of the body, in hex, where the client sent it."""
+    """The SHA-256 of the body, in hex, where the client sent it."""
     bodies: tuple[BodyRef, ...] = ()
     """The file of the body; none: it is the record's payload."""
     upload_id: str = ""
-    """Of a completion."""
+    """The upload that a completion ends."""
     parts: tuple[CompletedPart, ...] = ()
-    """Of a completion. Its payload is the document that the client sent."""
+    """The parts of a completion, whose payload is the document that the client sent."""
     replaces: str | None = None
-    """What readers saw when it was accepted (write.back.drain.origin_versions)."""
+    """The version that readers saw when it was accepted (write.back.drain.origin_versions)."""
 
     @property
     def size(self) -> int:
@@ -117,7 +117,7 @@ class AcceptedUpload:
     name: ObjectName
     upload_id: str
     headers: HeaderPairs
-    """Of its creation at the origin."""
+    """The headers of its creation at the origin."""
     accepted_at: float
 
     def document(self) -> Document:
@@ -147,7 +147,7 @@ class AcceptedPart:
     crc: int
     """CRC-64/XZ of its bytes."""
     stamp: int
-    """When it was about to be written, on the node's clock: of two parts with one number the later one counts."""
+    """The time on the node's clock before it was written: of two parts with one number the later one counts."""
 
     @property
     def is_joined(self) -> bool:
@@ -184,7 +184,7 @@ class OriginCompletion(NamedTuple):
     sums: HeaderPairs
     """The checksums and the CRC-64 of the object, as headers."""
     request: str
-    """What its client sent (write.back.pending.pending_uploads.digest_of), in hex."""
+    """The digest of the request that its client sent (write.back.pending.pending_uploads.digest_of), in hex."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class MovedUpload:
     origin_id: str
     """Its id there."""
     moved: int
-    """When that was recorded, on the node's clock: the last record counts."""
+    """The time on the node's clock at which the move was recorded: the last record counts."""
 
     def document(self) -> Document:
         """Returns the document of its record."""

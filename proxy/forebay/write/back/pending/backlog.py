@@ -19,7 +19,7 @@ class Backlog(NamedTuple):
     size: int
     """Bytes of the objects that the writes make."""
     age: float
-    """Of the oldest, in seconds."""
+    """The age of the oldest write, in seconds."""
     stuck: int
     """How many the origin has refused, as far as this worker carries them out."""
     conflicts: int

@@ -25,12 +25,12 @@ class _CompletedUpload:
 
 
 class CompletedUploads:
-    """Those of one worker."""
+    """The completed uploads of one worker."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, _CompletedUpload] = {}
         self._uploads: dict[RecordId, str] = {}
-        """By completion."""
+        """The id of the upload, by the record of the completion."""
 
     def __contains__(self, upload_id: str) -> bool:
         return upload_id in self._by_id

@@ -10,12 +10,12 @@ from forebay.storage.journal.log_writer import RecordId
 
 
 class ObsoleteRecords:
-    """Those of one worker. `settle_soon(records)`: see shown_records.RecordListener."""
+    """The obsolete records of one worker. `settle_soon(records)`: see shown_records.RecordListener."""
 
     def __init__(self, settle_soon: Callable[[Sequence[RecordId]], bool]) -> None:
         self._settle_soon = settle_soon
         self._left: dict[RecordId, Sequence[RecordId]] = {}
-        """What another worker is to settle, by the last of the records."""
+        """The records that another worker is to settle, by the last of them."""
 
     def settle(self, records: Sequence[RecordId]) -> bool:
         """Has records settled. Returns whether this worker does it."""

@@ -76,7 +76,7 @@ class PendingUpload:
     moves: tuple[RecordId, ...] = ()
     """The records that say that it goes on at the origin: one, but for one whose sync had failed."""
     moved: int = 0
-    """When the last of them was written."""
+    """The time on the node's clock at which the last of them was written."""
     origin_id: str = ""
     """Its id there; empty: it is here."""
 
@@ -110,7 +110,7 @@ class AcceptedCompletion(NamedTuple):
     """Its checksums and its CRC-64, as headers."""
     record: RecordId
     request: str
-    """What its client sent (`digest_of`)."""
+    """The digest of the request that its client sent (`digest_of`)."""
     is_at_origin: bool = False
 
 

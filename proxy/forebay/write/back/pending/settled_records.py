@@ -26,7 +26,7 @@ REMEMBERED: Final = 65_536
 
 
 class SettledRecords:
-    """Those of one worker."""
+    """The settled records of one worker."""
 
     def __init__(self) -> None:
         self._records: OrderedDict[RecordId, None] = OrderedDict()

@@ -87,9 +87,9 @@ class ShownRecords:
         self.writes: dict[RecordId, AcceptedWrite] = {}
         """The writes that are shown."""
         self.kept: dict[RecordId, KeptWrite] = {}
-        """Those that are not."""
+        """The writes that are kept: not shown, as they are of another origin."""
         self.sums = BacklogSums()
-        """Of both."""
+        """The sums of `writes` and `kept`."""
         self.unsettled: dict[RecordId, str] = {}
         """Writes that the origin has and the journal can't note, and why: all that comes after them waits."""
         self.stopped: dict[RecordId, str] = {}
