@@ -27,6 +27,7 @@ from forebay.write.back.pending.shown_records import ShownRecords
 from forebay.write.invalidation import Invalidator
 
 NAME = ObjectName("b", "k")
+MOVED = MovedUpload(NAME, "u", "at-origin", 9)
 
 
 class _Fences:
@@ -44,11 +45,12 @@ class _Rig:
         self.superseded: list[RecordId] = []
         self.moved: list[str] = []
         self.is_draining = True
+        self.memory = MemoryTier(1 << 20, lambda _: None)
         self.shown = ShownRecords(
             self.pending,
             self.uploads,
             cast("Invalidator", self.fences),
-            Tiers(MemoryTier(1 << 20, lambda _: None), None),
+            Tiers(self.memory, None),
         )
         self.shown.listener = self
 
@@ -80,6 +82,7 @@ def test_a_write_is_shown_once() -> None:
     for _ in range(2):
         rig.shown.show(_put(1), _id(1), b"x", is_recovered=False)
     assert (rig.carried_out, rig.fences.names, len(rig.pending)) == ([_id(1)], [NAME], 1)
+    assert not rig.uploads.is_completed(_put(1).upload_id)
     rig.shown.forget(_id(1))
     rig.shown.show(_put(1), _id(1), b"x", is_recovered=True)
     assert (rig.carried_out, len(rig.pending), rig.shown.writes) == ([_id(1)], 0, {})
@@ -97,6 +100,27 @@ def test_the_later_write_is_seen_whichever_comes_first() -> None:
     rig.shown.show(AcceptedWrite("delete", NAME, WriteInterval(0, 2)), _id(2), b"", is_recovered=False)
     rig.shown.show(_put(1), _id(1), b"x", is_recovered=False)
     assert rig.pending.head(NAME) is DELETED
+
+
+def test_a_write_is_not_shown_over_a_later_one_that_arrived() -> None:
+    """Its worker told of it late. What it has in the journal is settled, parts included."""
+    rig = _Rig()
+    rig.shown.show(_put(5), _id(5), b"x", is_recovered=False)
+    rig.shown.forget(_id(5), is_persisted=True)
+    create, part, complete, _ = _upload(1)
+    for number, entry in ((4, _put(4)), (0, create), (1, part), (2, complete)):
+        rig.shown.show(entry, _id(number), b"x", is_recovered=False)
+    assert rig.superseded == [_id(4), _id(2), _id(0), _id(1)]
+    assert (rig.carried_out, rig.shown.writes, len(rig.pending), rig.shown.sums.writes) == ([_id(5)], {}, 0, 0)
+
+
+def test_a_shown_write_takes_its_object_out_of_memory() -> None:
+    rig = _Rig()
+    head = _put(1).head
+    assert head is not None
+    rig.memory.put_head(NAME, head)
+    rig.shown.show(_put(2), _id(2), b"x", is_recovered=False)
+    assert rig.memory.head(NAME) is None
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -133,13 +157,14 @@ def test_a_kept_write_is_seen_by_nobody() -> None:
 @pytest.mark.parametrize("keep", [False, True])
 def test_an_aborted_upload_leaves_nothing(*, keep: bool) -> None:
     rig = _Rig()
-    entries: list[JournalEntry] = [AcceptedUpload(NAME, "u", (), 0.0), AbortedUpload(NAME, "u")]
+    abort = AbortedUpload(NAME, "u")
+    entries: list[JournalEntry] = [AcceptedUpload(NAME, "u", (), 0.0), MOVED, abort, abort]
     for number, entry in enumerate(entries):
         if keep:
             rig.shown.keep(entry, _id(number), b"", "")
         else:
             rig.shown.show(entry, _id(number), b"", is_recovered=False)
-    assert rig.superseded == [_id(0), _id(1)]
+    assert rig.superseded == [_id(0), _id(1), _id(2), _id(3)], "the second abort has no upload"
 
 
 def _upload(record: int) -> list[JournalEntry]:
@@ -217,9 +242,6 @@ def test_parts_that_come_after_their_completion_are_kept() -> None:
     rig.shown.forget(_id(2))
     rig.shown.show(part, _id(3), b"late", is_recovered=False)
     assert rig.superseded == [_id(3)]
-
-
-MOVED = MovedUpload(NAME, "u", "at-origin", 9)
 
 
 def test_parts_of_a_moved_upload_are_carried_whenever_they_come() -> None:
@@ -309,6 +331,15 @@ def test_of_two_completions_that_are_found_none_is_refused(*, is_recovered: bool
         rig.shown.forget(record, is_persisted=True)
     rig.shown.show(_another(5), _id(6), b"yet another", is_recovered=True)
     assert list(rig.shown.refused) == [_id(6)], "the parts are settled"
+
+
+def test_a_repeated_completion_that_is_found_is_settled() -> None:
+    """Also by a start, which knows of one completion of the upload already: it is the same."""
+    rig = _Rig()
+    create, part, complete, _ = _upload(1)
+    for number, entry in ((0, create), (1, part), (2, complete), (3, complete)):
+        rig.shown.show(entry, _id(number), b"document", is_recovered=True)
+    assert (rig.superseded, list(rig.shown.refused), rig.carried_out) == ([_id(3)], [], [_id(2)])
 
 
 def test_what_a_drainer_has_left_is_settled_by_the_next() -> None:

@@ -181,7 +181,7 @@ class ShownRecords:
         """Whether an upload is completed once more, at once with the first time. The draining worker settles the
         record, and refuses a completion by another list, unless that may be the one which the last drainer had
         accepted: the first one's parts are settled with its arrival."""
-        if entry.kind != "complete" or not self._uploads.is_completed(entry.upload_id):
+        if not self._uploads.is_completed(entry.upload_id):
             return False
         is_another = self._uploads.completion(entry.upload_id, digest_of(payload)) is None
         is_undecided = is_another and is_recovered and entry.upload_id in self._completed
