@@ -6,6 +6,9 @@
     checksum     of whole objects, where the response has one: x-amz-checksum-crc32, -sha256, -crc32c, -crc64nvme, and
                  OSS's x-oss-hash-crc64ecma; the last three where a library computes them (fastcrc, awscrt)
 
+A checksum in the trailer of a chunked body is not verified: http.client drops trailers, as urllib3 does, so boto3 does
+not verify one, either. S3 and OSS send theirs in the head.
+
 Checksums are not asked for: over TLS the bytes are protected anyway, and computing one costs more than receiving them.
 AWS_RESPONSE_CHECKSUM_VALIDATION=when_supported has S3 send them, as the SDKs do.
 """

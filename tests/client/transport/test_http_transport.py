@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import FlexibleChecksumError
 
-from forebay_client import AccessDenied, Client, ClientConfigurationError, ClientError, ServiceUnavailable
+from forebay_client import AccessDenied, BodyCorrupt, Client, ClientConfigurationError, ClientError, ServiceUnavailable
 from forebay_client.client_transports import ClientTransports
 from forebay_client.transport.object_request import BodyInterrupted, ObjectRequest
 from harness.certificates import TestAuthority
+from harness.clients import boto_client
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.forked import in_a_fork
+from harness.reference_sigv4 import Secret
 from harness.scripted_origin import ScriptedConnection, respond_always, scripted_origin
 
 CONTENT = bytes(range(256)) * 1000
@@ -305,6 +308,42 @@ async def test_a_length_that_is_said_twice_is_one() -> None:
     async with scripted_origin(serve) as origin:
         with Client(origin.url, access_key="", secret_key="", socket="", retries=0) as client:
             assert bytes(await asyncio.to_thread(client.get, "b", "k")) == b"abc"
+
+
+@pytest.mark.parametrize("is_in_head", [True, False])
+async def test_a_checksum_is_read_in_the_head_alone_as_by_boto3(*, is_in_head: bool) -> None:
+    """The standard library, like urllib3, drops the trailer; what comes behind it is the next response."""
+    wrong = "x-amz-checksum-crc32: AAAAAA==\r\n"
+    head, trailer = (wrong, "") if is_in_head else ("", wrong)
+    framing = "Transfer-Encoding: chunked\r\nTrailer: x-amz-checksum-crc32\r\n"
+    answer = f"HTTP/1.1 200 OK\r\n{head}{framing}\r\n5\r\nbytes\r\n0\r\n{trailer}\r\n".encode()
+
+    async def serve(connection: ScriptedConnection) -> None:
+        while True:
+            await connection.read_request()
+            await connection.send_raw(answer)
+
+    async with scripted_origin(serve) as origin:
+        with (
+            closing(boto_client(origin.url, Secret("a", "b"), response_checksum_validation="when_supported")) as boto,
+            Client(origin.url, access_key="", socket="", retries=0, connections=1) as client,
+        ):
+
+            def read() -> bytes:
+                return bytes(client.get("b", "k"))
+
+            def read_by_boto() -> bytes:
+                content: bytes = boto.get_object(Bucket="b", Key="k")["Body"].read()
+                return content
+
+            if is_in_head:
+                with pytest.raises(BodyCorrupt, match="another checksum"):
+                    await asyncio.to_thread(read)
+                with pytest.raises(FlexibleChecksumError):
+                    await asyncio.to_thread(read_by_boto)
+            else:
+                assert [await asyncio.to_thread(each) for each in (read, read, read_by_boto)] == [b"bytes"] * 3
+            assert origin.connections == 2
 
 
 async def test_a_request_on_a_connection_that_ends_is_sent_again() -> None:
