@@ -124,6 +124,10 @@ class CrashDisk(JournalFiles):
         self._call()
         return bytes(self._fds[fd].content[offset : offset + size])
 
+    def has_name(self, fd: int, path: str) -> bool:
+        folder, name = os.path.split(path)
+        return self.directories[folder].get(name) is self._fds[fd]
+
     def size(self, fd: int) -> int:
         return len(self._fds[fd].content)
 

@@ -51,6 +51,20 @@ async def test_an_empty_or_removed_journal_is_forgotten(tmp_path: Path) -> None:
     assert (tmp_path / "state" / "journals").read_text() == ""
 
 
+async def test_a_journal_that_is_gone_is_warned_of(tmp_path: Path) -> None:
+    """Its disk is not mounted, perhaps: the start makes a new one, and does not know of the writes in the other."""
+    await fill(tmp_path / "first")
+    assert warnings(tmp_path, "first") == []
+    (tmp_path / "first").rename(tmp_path / "unmounted")
+    [warning] = warnings(tmp_path, "first")
+    assert f"the journal {tmp_path / 'first'} of an earlier start is not there any more" in warning
+    (tmp_path / "first").mkdir()
+    assert warnings(tmp_path, "first") == [warning]
+    (tmp_path / "first").rmdir()
+    await opened(tmp_path / "first").close()
+    assert warnings(tmp_path, "first") == []
+
+
 async def test_a_state_directory_that_is_unusable_notes_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert warnings(tmp_path, "first", state="file") == []

@@ -1,7 +1,8 @@
 """Journals of earlier starts that the configuration does not name any more, and that still hold writes.
 
 A Forebay without `[journal]`, or with another path, neither carries out what is in the old directory nor shows it to
-readers. So each start notes its journal's path in `server.state_dir`:
+readers. Nor does one whose journal has gone, as its disk is not mounted, know of the writes there. So each start notes
+its journal's path in `server.state_dir`:
 
     journals      a path a line: this start's, and those of earlier ones that still hold records
 """
@@ -18,13 +19,20 @@ _NAME: Final = "journals"
 
 
 def former_journal_warnings(settings: Settings) -> Iterator[str]:
-    """Yields a warning for each journal of an earlier start that is not configured and has pending records; notes the
-    one that is configured. A state directory that can't be used notes nothing."""
+    """Yields a warning for each journal of an earlier start that is not configured and has pending records, and for one
+    that is configured and has gone; notes the one that is configured. A state directory that can't be used notes
+    nothing."""
     if settings.server.state_dir is None:
         return
     note = Path(settings.server.state_dir) / _NAME
     current = [str(Path(settings.journal.path).absolute())] if settings.journal is not None else []
     noted = _read(note)
+    for path in current:
+        if path in noted and not Path(path, "FORMAT").exists():
+            yield (
+                f"the journal {path} of an earlier start is not there any more, and a new one is made: writes that it "
+                "may have held are neither carried out nor shown. If its disk is not mounted, end Forebay and mount it"
+            )
     left = [path for path in noted if path not in current and _holds_records(path)]
     for path in left:
         yield (

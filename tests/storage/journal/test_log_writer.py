@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -120,3 +121,25 @@ def test_a_log_ends_where_its_room_fails_to_sync(tmp_path: Path) -> None:
     assert writer.log not in {first, None}
     writer.close()
     assert _found(files, layout) == [0, 1]
+
+
+@pytest.mark.parametrize("how", ["removed", "moved", "replaced", "replaced by a file"])
+def test_a_log_that_is_not_in_its_directory_takes_nothing(tmp_path: Path, how: str) -> None:
+    """The open file is there still, and no later start would find it."""
+    files, layout, writer = _opened(tmp_path / "journal")
+    writer.append([_record(1)])
+    if how == "removed":
+        shutil.rmtree(tmp_path / "journal")
+    else:
+        (tmp_path / "journal").rename(tmp_path / "elsewhere")
+    if how == "replaced":
+        shutil.copytree(tmp_path / "elsewhere", tmp_path / "journal")
+    elif how == "replaced by a file":
+        (tmp_path / "journal").touch()
+    with pytest.raises(JournalFailed):
+        writer.append([_record(2)])
+    if how != "removed":
+        assert _found(files, JournalLayout(str(tmp_path / "elsewhere"))) == [1]
+    if how == "replaced":
+        writer.append([_record(3)])
+        assert _found(files, layout) == [1, 3]

@@ -121,6 +121,17 @@ class JournalFiles:
             content += more
         return content
 
+    def has_name(self, fd: int, path: str) -> bool:
+        """Whether a file is to be found by its path: its directory may have been removed, moved, or covered by a mount.
+        What can't be looked at (its permissions were taken away) counts as found."""
+        try:
+            found = Path(path).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        return os.path.samestat(found, os.fstat(fd))
+
     def size(self, fd: int) -> int:
         """Returns the size of a file in bytes."""
         return os.fstat(fd).st_size

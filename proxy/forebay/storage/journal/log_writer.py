@@ -3,7 +3,9 @@
     batch ──> written into the room ──> synced ──> acknowledged ──> more room
                             └───────────────┴ failed ──> voided in a new log ──> refused, and carried out at the origin
 
-A batch is as many records as wait (forebay.storage.journal.group_commit), so many small writes share one sync.
+A batch is as many records as wait (forebay.storage.journal.group_commit), so many small writes share one sync. It
+counts as durable only if the log can still be found by its name: a file whose directory was removed or replaced takes
+bytes and syncs as ever, and no start will read them.
 
 Behind the records there is room, zeros that are written and synced while nobody waits: a batch that is written over
 them changes neither the size of the file nor its blocks, so its sync waits for the data alone, and not for a commit of
@@ -18,6 +20,7 @@ that record becomes durable, the batch may come back after a power cut, and its 
 Not thread-safe, and blocking: for one thread.
 """
 
+import errno
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -131,6 +134,8 @@ class LogWriter:
         self._files.write(fd, pieces, self._written)
         self._written += size
         self._files.sync(fd)
+        if not self._files.has_name(fd, self._layout.log(self._log)):
+            raise FileNotFoundError(errno.ENOENT, "its directory was removed or replaced")
         self._durable, self._last_batch = self._written, size
         return ids
 
