@@ -70,6 +70,7 @@ async def steps_of(
         (LISTING, True, True, ["wait", "list"]),
         (LISTING, False, False, ["list", "wait", "relay"]),
         (LISTING, True, False, ["wait", "list", "wait", "relay"]),
+        ("/b?something-new", True, False, ["wait", "list", "wait", "relay"]),
     ],
 )
 async def test_a_read_waits_for_what_it_could_miss(
@@ -79,6 +80,13 @@ async def test_a_read_waits_for_what_it_could_miss(
     assert steps == expected
     steps, _ = await steps_of("GET", target, has_identity=has_identity, lists=lists, journal=False)
     assert steps == [step for step in expected if step != "wait"]
+
+
+@pytest.mark.parametrize("has_identity", [False, True])
+@pytest.mark.parametrize(("method", "target"), [("HEAD", "/b"), ("GET", "/b?location"), ("GET", "/b?versioning")])
+async def test_a_read_of_the_bucket_itself_waits_for_no_write(method: str, target: str, has_identity: bool) -> None:
+    steps, _ = await steps_of(method, target, has_identity=has_identity, lists=False)
+    assert steps == ["list", "relay"]
 
 
 @pytest.mark.parametrize(("target", "operation"), [(PARTS, "ListParts"), (UPLOADS, "ListMultipartUploads")])

@@ -4,16 +4,19 @@
     a listing ──> a page from a snapshot, or with what is pending laid over it               (request.listing_read)
     any other, once the pending writes of its name are at the origin ──> the origin's answer (request.forwarded_reads)
 
-So each read sees the writes that were acknowledged before it. A principal with its own credential at the origin waits
+So each read sees the writes that were acknowledged before it. What is read of a bucket itself (HeadBucket, its region,
+its configuration) shows no object, and waits for none. A principal with its own credential at the origin waits
 for pending writes ahead of a listing, too: it is shown what the origin allows it.
 """
 
 from typing import TYPE_CHECKING, Final
 
 from forebay.core.request_record import RequestRecord
+from forebay.policy.access import LISTINGS
 from forebay.protocol.exchange import Reply, Request
 from forebay.protocol.listing_query import without_own_token
 from forebay.protocol.operation_table import Access
+from forebay.protocol.operations import Operation
 from forebay.request.admission import Admission
 from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.listing_read import ListingReader
@@ -42,14 +45,15 @@ class UncachedReader:
         target, is_listing = admission.target, admission.operation.access is Access.LIST
         if await self._answer_upload_listing(admission, request, reply, record):
             return
-        if self._write_back is not None and (admission.identity is not None or not is_listing):
-            await self._write_back.barriers.before_read(target)
+        write_back = self._write_back if _shows_objects(admission.operation) else None
+        if write_back is not None and (admission.identity is not None or not is_listing):
+            await write_back.barriers.before_read(target)
         if is_listing:
             if await self._listing_reader.answer(admission, request, reply, record):
                 return
             target = without_own_token(target) or target
-            if self._write_back is not None:
-                await self._write_back.barriers.before_read(target)
+            if write_back is not None:
+                await write_back.barriers.before_read(target)
         record.cache = "bypass"
         forward = ForwardRequest(request, target, admission.operation, admission.signed, admission.identity)
         await self._forwarded_reads.relay(forward, reply, record)
@@ -71,3 +75,8 @@ class UncachedReader:
         await reply.write(document)
         await reply.finish()
         return True
+
+
+def _shows_objects(operation: Operation) -> bool:
+    """Whether the answer may depend on objects; that of an unknown operation may."""
+    return operation.level == "object" or operation.name in LISTINGS or operation.name.startswith("Unknown")
