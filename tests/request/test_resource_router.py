@@ -147,3 +147,11 @@ async def test_any_other_operation_is_refused(
     async with rig_with_notes(tmp_path) as (_, rig):
         answer = await rig.client().request(method, target, headers, body)
         assert (answer.status, b"NotImplemented" in answer.body) == (501, True), answer.body
+
+
+async def test_a_refusal_names_what_can_be_sent(tmp_path: Path) -> None:
+    async with rig_with_notes(tmp_path) as (_, rig):
+        answer = await rig.client().request("PUT", path_of("open", ".forebay/nothing/a"), (), b"")
+        assert answer.status == 400
+        assert b".forebay/plans/, .forebay/recordings/" in answer.body
+        assert b".forebay/datasets/" not in answer.body, "nobody can send a data set"

@@ -91,7 +91,8 @@ class ResourceRouter:
                     raise S3Error("NoSuchKey", Key=target.key)
                 await _send_document(found, request, reply, record)
             case _ if resource is None:
-                known = ", ".join(f"{RESERVED_PREFIX}{each}/" for each in sorted(self.by_kind)) or "none"
+                sent = sorted(kind for kind, each in self.by_kind.items() if each.largest_body)
+                known = ", ".join(f"{RESERVED_PREFIX}{kind}/" for kind in sent) or "none"
                 raise S3Error("InvalidArgument", f"There is no resource {target.key!r}; what can be sent: {known}.")
             case _ if resource.largest_body == 0:
                 await resource.write(owner, name, _pieces(b"", Span(0, 0)))
