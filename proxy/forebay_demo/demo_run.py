@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 
 from forebay.serve import fail
@@ -128,7 +128,11 @@ def far_link(origin: EmbeddedSwift, round_trip: float, log: Path) -> Iterator[st
 
 @contextmanager
 def _progress(console: Console, name: str, total: int) -> Iterator[Callable[[int], None]]:
-    columns = (TextColumn("{task.description:10}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (
+        TextColumn("{task.description:10}"),
+        BarColumn(),
+        DownloadColumn(),
+    )
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(name, total=total)
 
