@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Final, TextIO
 
-from forebay.core.units import format_size
+from forebay.core.units import round_size
 from forebay.serve import fail
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.journal_layout import VERSION
@@ -57,7 +57,7 @@ def _check(path: Path, export: Path | None, endpoint: str | None, *, is_locked: 
     lines += [f"damaged  record {record.number} of log {record.log} is no write" for record in report.unreadable]
     size, damaged = sum(each.write.size for each in report.writes), sum(bool(each.damage) for each in report.writes)
     writes = "1 pending write" if len(report.writes) == 1 else f"{len(report.writes)} pending writes"
-    lines.append(f"{writes} of {format_size(size)}, {damaged} damaged.")
+    lines.append(f"{writes} of {round_size(size)}, {damaged} damaged.")
     if report.unfinished_parts:
         lines.append(f"{report.unfinished_parts} parts of uploads that were not completed.")
     if report.orphans:
@@ -109,4 +109,4 @@ def _line(each: CheckedWrite) -> str:
     write, state = each.write, "damaged" if each.damage else "whole"
     age = f"{max(0.0, time.time() - write.accepted_at):.0f} s"
     name = f"s3://{write.name.path}" + (f": {each.damage}" if each.damage else "")
-    return _WIDTHS.format(state, write.kind, format_size(write.size), age, ascii(name)[1:-1])
+    return _WIDTHS.format(state, write.kind, round_size(write.size), age, ascii(name)[1:-1])

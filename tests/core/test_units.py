@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.core.units import format_duration, format_size, parse_duration, parse_size
+from forebay.core.units import format_duration, format_size, parse_duration, parse_size, round_size
 
 
 @pytest.mark.parametrize(
@@ -116,3 +116,13 @@ def test_a_formatted_duration_is_exact_to_the_millisecond(milliseconds: int) -> 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0s"), (60, "1m"), (5400, "1h30m"), (0.25, "250ms"), (75, "1m15s")])
 def test_a_formatted_duration_is_short(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
+
+
+def test_a_rounded_size_is_for_people() -> None:
+    assert [round_size(size) for size in (0, 1023, 400_000, 11_285_765, 3 << 30)] == [
+        "0 B",
+        "1023 B",
+        "390.6 KiB",
+        "10.8 MiB",
+        "3.0 GiB",
+    ]

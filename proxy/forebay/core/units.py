@@ -56,6 +56,14 @@ def format_size(size: int) -> str:
     return f"{size}B"
 
 
+def round_size(size: int) -> str:
+    """A size for people: `10.8 MiB`."""
+    for unit, factor in _BINARY.items():
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} B"
+
+
 def parse_duration(text: str) -> float:
     """The duration in seconds. Raises ValueError, also for a number without a unit."""
     text = text.strip()

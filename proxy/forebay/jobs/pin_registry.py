@@ -16,6 +16,7 @@ from typing import Final
 
 from forebay.core.errors import BucketMissing, OriginError, PinRefused
 from forebay.core.names import ObjectName
+from forebay.core.units import round_size
 from forebay.jobs.warm_up_run import ListingEntry
 from forebay.policy.pins import MAX_PINS, Pin, PinSet
 from forebay.policy.pools import Pool
@@ -162,8 +163,8 @@ class PinRegistry:
         for pool, size in found.by_pool.items():
             if pool.quota is not None and size > pool.quota:
                 raise PinRefused(
-                    f"s3://{pin.path} has {at_least}{_rounded(size)} under the rule {pool.name}, whose quota is"
-                    f" {_rounded(pool.quota)}."
+                    f"s3://{pin.path} has {at_least}{round_size(size)} under the rule {pool.name}, whose quota is"
+                    f" {round_size(pool.quota)}."
                 )
         if not found.size or not pins.is_outermost(pin):
             return  # it takes nothing that is not taken already, or is counted as it comes
@@ -171,14 +172,6 @@ class PinRegistry:
         others = needed - pins.needed_by(pin, used)
         if others + max(found.size, pins.needed_by(pin, used)) > self.quota:
             raise PinRefused(
-                f"s3://{pin.path} has {at_least}{_rounded(found.size)}; pins may take {_rounded(self.quota)} of"
-                f" the SSD tier (ssd.pin_quota), and others need {_rounded(others)} of it."
+                f"s3://{pin.path} has {at_least}{round_size(found.size)}; pins may take {round_size(self.quota)} of"
+                f" the SSD tier (ssd.pin_quota), and others need {round_size(others)} of it."
             )
-
-
-def _rounded(size: int) -> str:
-    """A size for a sentence."""
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= factor:
-            return f"{size / factor:.1f} {unit}"
-    return f"{size} B"
