@@ -110,7 +110,7 @@ def among_others(*processes: str | None, shared: bool = True) -> tuple[Invalidat
 
 NAMES = [["bucket", "one"]]
 FENCED = ("fence", FIRST, False), ("drop", FIRST, None), ("fence", NAMES, None)
-FORGOTTEN = ("forget", NAMES, None), ("forget", FIRST, None)
+FORGOTTEN = ("forget", FIRST, None), ("forget", NAMES, None)
 
 
 async def test_others_are_fenced_before_and_after_forgetting() -> None:

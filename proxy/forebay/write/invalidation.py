@@ -176,6 +176,9 @@ class Invalidator:
         if isinstance(affected, WholeBucket):
             await self._tiers.forget_bucket(affected.bucket)
             return
+        if len(affected) == 1:  # nearly always: without a task
+            await self._tiers.forget(affected[0], keep)
+            return
         # At once, so that the SSD tier settles a batch delete in one batch.
         await asyncio.gather(*(self._tiers.forget(name, keep) for name in affected))
 
