@@ -9,6 +9,7 @@ a batch delete of resources  ──> that of the objects it lists       (write.r
 
 from forebay.core.request_record import RequestRecord
 from forebay.protocol.exchange import Reply, Request
+from forebay.protocol.operations import Effect
 from forebay.request.admission import Admission
 from forebay.request.oss_frontend import OssFrontend
 from forebay.request.packed_conditions import PackedConditions
@@ -52,4 +53,5 @@ class AdmittedWriter:
         if admission.operation.name in COPIES:
             context = await self._copies.as_write(context)
         context = await self._conditions.as_write(context)
-        await self._writer.write(context, self._resources.remover(admission))
+        lists_keys = admission.operation.effect is Effect.LISTED_KEYS
+        await self._writer.write(context, self._resources.remover(admission) if lists_keys else None)

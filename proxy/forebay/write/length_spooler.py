@@ -38,7 +38,7 @@ class LengthSpooler:
     async def spool(self, forward: ForwardRequest) -> ForwardRequest:
         """Returns the request with its body spooled and a length, if it has a body of unknown length; else the same
         request. The caller releases the spooled body. Raises S3Error, Throttled."""
-        if forward.length is not None or not _has_unknown_length(forward):
+        if not _has_unknown_length(forward):
             return forward
         limit = self._largest_body if forward.operation.name in _OBJECTS else self._largest_document
         spooled = self._spool.create()

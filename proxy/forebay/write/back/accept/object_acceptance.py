@@ -118,10 +118,10 @@ class ObjectAcceptance:
     def _write_of(
         self, context: WriteContext, began: int, stored: StoredBody, headers: HeaderPairs, sha256: str | None
     ) -> AcceptedWrite:
-        decision, now = context.decision, self._writer.clock()
+        name, decision, now = context.forward.target.name, context.decision, self._writer.clock()
         return AcceptedWrite(
             "put",
-            context.forward.target.name,
+            name,
             WriteInterval(began, self._writer.stamp()),
             headers,
             facts_of(stored.etag, stored.digest.size, now, headers, stored.digest),
@@ -129,7 +129,7 @@ class ObjectAcceptance:
             now,
             sha256,
             stored.bodies,
-            replaces=self._writer.seen(context.forward.target.name),
+            replaces=self._writer.seen(name),
         )
 
 

@@ -6,7 +6,7 @@
 One record each; `document` and `decode_record` are its JSON.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.heads import DURABLE_LOCAL, Head, HeaderPairs, ObjectFacts, head_of
@@ -71,10 +71,12 @@ class AcceptedWrite(NamedTuple):
     @property
     def head(self) -> Head | None:
         """The head that readers see; None: the object is deleted."""
-        if self.facts is None:
+        facts = self.facts
+        if facts is None:
             return None
-        facts = replace(self.facts, headers=(*self.facts.headers, DURABLE_LOCAL))
-        return head_of(facts, self.block_size, self.accepted_at)
+        headers = (*facts.headers, DURABLE_LOCAL)  # not by dataclasses.replace: four times as long
+        shown = ObjectFacts(facts.version, facts.size, facts.last_modified, headers, facts.checksums_known)
+        return head_of(shown, self.block_size, self.accepted_at)
 
     def version(self, record: RecordId, parts: tuple[BodyPart, ...]) -> PendingVersion:
         """Returns the object's pending version. `record`: where it was written; `parts`: its bytes."""

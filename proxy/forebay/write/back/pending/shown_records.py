@@ -139,12 +139,12 @@ class ShownRecords:
                 elif is_settled and self._uploads.is_completed(entry.upload_id):
                     self.refused[record] = None
             case AcceptedWrite():
-                if self._is_repeated(entry, record, payload, is_recovered=is_recovered):
-                    return
-                if self._is_refused(entry):
-                    self._refuse(record)
-                    return
                 if entry.kind == "complete":
+                    if self._is_repeated(entry, record, payload, is_recovered=is_recovered):
+                        return
+                    if self._is_refused(entry):
+                        self._refuse(record)
+                        return
                     self._uploads.complete(entry, record, payload)
                 version = entry.version(record, self._parts_of(self._uploads, entry, record, payload))
                 if self.last_settled.supersedes(entry):
@@ -219,8 +219,6 @@ class ShownRecords:
 
     def _is_refused(self, entry: AcceptedWrite) -> bool:
         """Whether a completion comes after the abort of its upload, or lists a part that the origin alone has."""
-        if entry.kind != "complete":
-            return False
         upload = self._uploads.by_id.get(entry.upload_id)
         if upload is not None and upload.origin_id:
             return any(
