@@ -19,7 +19,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 from math import comb, exp, log
 from operator import sub
 from typing import Final
@@ -132,8 +132,7 @@ class Recogniser:
         anchors = index.anchors(hashes)
         if not anchors:
             return None
-        latest = [positions.get(found, -1) for found in anchors[-WINDOW:]]
-        self._positions.extend(latest)
+        self._positions.extend(map(positions.get, anchors[-WINDOW:], repeat(-1)))
         return judge(tuple(self._positions), index.count)
 
     def forget(self) -> None:

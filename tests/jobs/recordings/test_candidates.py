@@ -68,3 +68,17 @@ async def test_reads_are_compared_seldom_once_nothing_matched(tmp_path: Path) ->
         candidates.compare(NEW)
     assert best(candidates, 0) is not None, "it is the turn of the next ones"
     await catalogue.close()
+
+
+async def test_a_batch_counts_to_the_stretch_that_has_most_of_it(tmp_path: Path) -> None:
+    catalogue = await recorded(tmp_path)
+    order = hashes_of(ORDERS[0])
+    candidates = RecordingCandidates("bucket", catalogue, lambda _: True)
+    assert candidates.compare(NEW[:10]) is None
+    assert candidates.compare(order[: ATTENTIVE_READS - 6]) is not None
+    candidates.compare_next()
+    assert candidates.compare(NEW[:-10]) is None
+    assert candidates.compare(order[: ATTENTIVE_READS - 6]) is None
+    candidates.compare_next()
+    assert candidates.compare(order) is not None, "a long one at first"
+    await catalogue.close()

@@ -69,8 +69,11 @@ class RecordingCandidates:
 
     def compare(self, hashes: ReadHashes) -> tuple[Recording, RecordingMatch] | None:
         """Adds reads. Returns the recording that the latest ones go along best."""
-        compared, self._compared = self._compared, self._compared + len(hashes)
-        if compared // self._attentive % SELDOM:
+        middle = (
+            self._compared + min(len(hashes), self._attentive) // 2
+        )  # a batch is in the stretch that has most of it
+        self._compared += len(hashes)
+        if middle // self._attentive % SELDOM:
             return None
         if self._known_version != self._catalogue.version:
             self._load()

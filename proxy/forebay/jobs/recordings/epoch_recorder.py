@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.core.read_hashes import ReadHashes
-from forebay.jobs.recordings.repeat_sentinels import RepeatSentinels
+from forebay.core.read_hashes import ReadHashes, count_distinct
+from forebay.jobs.recordings.repeat_sentinels import SHARE, RepeatSentinels
 from forebay.policy.anchor_index import AnchorIndex
 from forebay.policy.epoch_boundary import EpochBoundary, is_old
 from forebay.protocol.recordings.read_columns import ColumnSource
@@ -29,6 +29,9 @@ _STEP: Final = 16
 _LARGE_STEP: Final = 128
 """Of a larger one after so many: what is behind the end is new again, and added at once. The first step of a batch is
 as short as tells an end, as most repeated reads are one."""
+
+_UNNOTICED: Final = 4 * SHARE
+"""Repeated reads are hardly ever more before a sentinel is among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +88,15 @@ class EpochRecorder:
         if self._sentinels is None:
             return reads, hashes
         self._sentinels = None
-        if self._boundary.append_distinct(self._tail_hashes):
-            if not self._boundary.index.has_all:
-                self._latest = set(self._tail_hashes[-self._recent :]), set()
-            return reads, hashes
         whole, whole_hashes = self._tail, self._tail_hashes
-        self._tail, self._tail_hashes = ReadTail(), array("I")
+        known = max(0, len(whole) - _UNNOTICED)
+        if not self._boundary.append_distinct(whole_hashes[:known]):
+            known = 0
+        self._tail, self._tail_hashes = whole.cut(known), whole_hashes[:known]
+        if known and not self._boundary.index.has_all:
+            self._leave_out()
         whole.append(reads)
-        return whole, whole_hashes + hashes
+        return whole, whole_hashes[known:] + hashes
 
     def _add_closely(
         self, reads: ColumnSource, hashes: ReadHashes, now: float, made: list[RecordingPage | EpochEnded]
@@ -121,12 +125,12 @@ class EpochRecorder:
 
     def _count_new(self, hashes: ReadHashes, start: int) -> int:
         """How many reads there are from `start` on before one that was made before."""
-        positions, (this, before), seen = self._boundary.index.positions, self._latest, set[int]()
-        for number, found in enumerate(hashes[start:]):
-            if found in positions or found in this or found in before or found in seen:
-                return number
-            seen.add(found)
-        return len(hashes) - start
+        new = hashes[start:]
+        for known in (self._boundary.index.positions, *self._latest):
+            repeated = bytes(map(known.__contains__, new)).find(1) if known else -1
+            if repeated >= 0:
+                new = new[:repeated]
+        return count_distinct(new)
 
     def _add_new(self, reads: ColumnSource, hashes: ReadHashes) -> bool:
         """Adds reads if all of them are new. Fast, as it is done with nearly all reads."""
