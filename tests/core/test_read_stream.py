@@ -7,6 +7,8 @@ from forebay.core.read_log import NO_LOG, LogContext
 from forebay.core.read_stream import (
     BATCH_READS,
     BATCH_SECONDS,
+    DRAIN_READS,
+    DRAIN_SECONDS,
     MAX_BATCH_SECONDS,
     MAX_KNOWN,
     MAX_LOGS,
@@ -152,3 +154,50 @@ def test_an_urgent_subscriber_waits_for_no_long_interval() -> None:
     log.append(code)
     timers.advance(BATCH_SECONDS)
     assert log.codes, "nobody is in a hurry any more"
+
+
+def test_many_reads_of_one_of_several_workers_are_drained_early() -> None:
+    timers, batches = ManualTimers(), list[ReadBatch]()
+    stream = ReadStream(timers)
+    stream.drains_early = True
+    end = stream.subscribe(batches.append)
+    for _ in range(5):
+        for _ in range(DRAIN_READS):
+            stream.add(read())
+        timers.advance(DRAIN_SECONDS)
+    [batch] = batches
+    assert [(len(each), round(each.drained_at, 3)) for each in batch.groups] == [
+        (DRAIN_READS, round(number * DRAIN_SECONDS, 3)) for number in range(1, 6)
+    ]
+    stream.add(read("later"))
+    timers.advance(BATCH_SECONDS)
+    assert [len(each) for each in batches[-1].groups] == [1]
+    timers.advance(MAX_BATCH_SECONDS)
+    assert (len(batches), timers.pending) == (2, 0)
+    end()
+
+
+def test_drained_reads_without_a_subscriber_are_forgotten() -> None:
+    timers, batches = ManualTimers(), list[ReadBatch]()
+    stream = ReadStream(timers)
+    stream.drains_early = True
+    end = stream.subscribe(batches.append)
+    for _ in range(DRAIN_READS):
+        stream.add(read())
+    timers.advance(DRAIN_SECONDS)
+    end()
+    stream.subscribe(batches.append)
+    timers.advance(BATCH_SECONDS)
+    assert batches == []
+
+
+def test_a_few_reads_are_left_to_their_batch() -> None:
+    timers, batches = ManualTimers(), list[ReadBatch]()
+    stream = ReadStream(timers)
+    stream.drains_early = True
+    stream.subscribe(batches.append)
+    for _ in range(3):
+        stream.add(read())
+        timers.advance(DRAIN_SECONDS)
+    timers.advance(BATCH_SECONDS - 3 * DRAIN_SECONDS)
+    assert [[len(each) for each in batch.groups] for batch in batches] == [[3]]

@@ -117,3 +117,10 @@ def test_a_transient_read_that_is_not_there_does_not_fit() -> None:
     }
     with pytest.raises(ValueError, match="without a name"):
         BatchDecoder().decode(document)
+
+
+def test_a_group_arrives_with_the_time_of_its_reads() -> None:
+    rig = SenderRig()
+    sent = rig.hit("a", "b")
+    found, _ = rig.send(sent)
+    assert [each.drained_at for each in found.groups] == [BATCH_SECONDS] == [each.drained_at for each in sent.groups]

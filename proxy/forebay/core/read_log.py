@@ -79,13 +79,22 @@ class KnownReads:
 class ReadGroup:
     """Reads of one context, in order."""
 
-    __slots__ = ("codes", "context", "known", "transient")
+    __slots__ = ("codes", "context", "drained_at", "known", "transient")
 
-    def __init__(self, context: LogContext, codes: Codes, known: KnownReads, transient: Sequence[ObjectRead]) -> None:
+    def __init__(
+        self,
+        context: LogContext,
+        codes: Codes,
+        known: KnownReads,
+        transient: Sequence[ObjectRead],
+        drained_at: float = 0.0,
+    ) -> None:
         self.context = context
         self.codes = codes
         self.known = known
         self.transient = transient
+        self.drained_at = drained_at
+        """When the log was emptied, in seconds of the monotonic clock that all workers of a node share."""
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -117,12 +126,12 @@ class ReadGroup:
 
     def part(self, start: int, stop: int) -> "ReadGroup":
         """The reads from `start` to `stop`."""
-        return ReadGroup(self.context, self.codes[start:stop], self.known, self.transient)
+        return ReadGroup(self.context, self.codes[start:stop], self.known, self.transient, self.drained_at)
 
     def chosen(self, positions: Iterable[int]) -> "ReadGroup":
         """The reads at these positions."""
         codes = array(CODE, [self.codes[each] for each in positions])
-        return ReadGroup(self.context, codes, self.known, self.transient)
+        return ReadGroup(self.context, codes, self.known, self.transient, self.drained_at)
 
     def runs(self) -> "Iterator[ReadGroup | ObjectRead]":
         """The reads in order: transient ones as they are, those of known objects together."""
@@ -181,13 +190,13 @@ class ReadLog:
         self.transient.append(read)
         self.codes.append(number << 32 | read_hash(read.name.key, read.span.start))
 
-    def drain(self, limit: int) -> tuple[ReadGroup, int]:
+    def drain(self, limit: int, now: float = 0.0) -> tuple[ReadGroup, int]:
         """Empties the log. Returns the first `limit` reads, and how many are left out."""
         codes, transient = array(CODE, self.codes[:limit]), self.transient
         dropped = len(self.codes) - len(codes)
         self.codes.clear()
         self.transient = []
-        return ReadGroup(self.context, codes, self.known, transient), dropped
+        return ReadGroup(self.context, codes, self.known, transient, now), dropped
 
 
 NO_LOG: Final = ReadLog(LogContext("", "", "", ""))

@@ -7,6 +7,8 @@ note nothing. Otherwise a hit costs one append of a number; everything else is d
 within a hit. The timer runs only while something is read: a log that a whole interval found empty is inactive, and the
 next read activates it again. While no subscriber is urgent an interval is as long as BATCH_READS take at the pace of
 the one before, between BATCH_SECONDS and MAX_BATCH_SECONDS: a batch costs as much as several hits, however small it is.
+While many reads come to one of several workers, its logs are drained each DRAIN_SECONDS, into groups of one batch: so
+the reads of all workers can be put in order.
 
 The reads of all workers of a node are collected by forebay.peers.node_reads, where plans, recordings and statistics
 subscribe. For one event loop.
@@ -24,6 +26,9 @@ BATCH_SECONDS: Final = 0.05
 MAX_BATCH_SECONDS: Final = 0.2
 """Short enough that the fastest hits behind slow ones fit into peers.read_sender.MAX_UNSENT."""
 BATCH_READS: Final = 256
+DRAIN_SECONDS: Final = 0.01
+DRAIN_READS: Final = 64
+"""Fewer reads are left in the logs until the batch."""
 MAX_UNDELIVERED: Final = 1 << 14
 """Reads of one log that are kept for the next delivery, however late that is; more are dropped and counted."""
 MAX_KNOWN: Final = 1 << 17
@@ -71,7 +76,13 @@ class ReadStream:
         self._active: list[ReadLog] = []
         self._timer: Timer | None = None
         self._interval = BATCH_SECONDS
-        """That the timer was set to last."""
+        """Seconds of the batch that is being made, or of the latest one."""
+        self._due = 0.0
+        """When that is to be delivered."""
+        self._drained: list[ReadGroup] = []
+        self._drained_dropped = 0
+        self.drains_early = False
+        """Whether logs are drained before their batch is due."""
         self._subscribers: list[ReadSubscriber] = []
         self._urgent = 0
         """How many of them are urgent."""
@@ -86,7 +97,7 @@ class ReadStream:
         self.is_open = True
         if is_urgent and self._timer is not None and self._interval > BATCH_SECONDS:
             self._timer.cancel()
-            self._set_timer(BATCH_SECONDS)
+            self._begin_batch(BATCH_SECONDS)
 
         def unsubscribe() -> None:
             if subscriber in self._subscribers:
@@ -138,11 +149,24 @@ class ReadStream:
             log.is_active = True
             self._active.append(log)
             if self._timer is None:
-                self._set_timer(BATCH_SECONDS)
+                self._begin_batch(BATCH_SECONDS)
 
-    def _set_timer(self, interval: float) -> None:
-        self._interval = interval
-        self._timer = self._timers.call_later(interval, self._deliver)
+    def _begin_batch(self, interval: float) -> None:
+        self._interval, self._due = interval, self._timers.time() + interval
+        if self.drains_early:
+            self._timer = self._timers.call_later(DRAIN_SECONDS, self._drain_early)
+        else:
+            self._timer = self._timers.call_later(interval, self._deliver)
+
+    def _drain_early(self) -> None:
+        """Empties the logs if there is much in them, and else leaves that to the batch."""
+        rest = self._due - self._timers.time()
+        if sum(len(log.codes) for log in self._active) >= DRAIN_READS:
+            self._drain_active()
+            if rest > 2 * DRAIN_SECONDS:
+                self._timer = self._timers.call_later(DRAIN_SECONDS, self._drain_early)
+                return
+        self._timer = self._timers.call_later(max(0.0, rest), self._deliver)
 
     def deliver(self) -> int:
         """Delivers the reads so far at once, so that the next subscriber gets none of them. Returns how many."""
@@ -162,18 +186,22 @@ class ReadStream:
             interval = BATCH_SECONDS
             if not self._urgent:
                 interval = min(MAX_BATCH_SECONDS, max(interval, self._interval * BATCH_READS / reads))
-            self._set_timer(interval)
+            self._begin_batch(interval)
 
     def _drain_all(self) -> tuple[list[ReadGroup], int]:
         """Empties the active logs, and ends those that are closed or were empty."""
-        groups, dropped = list[ReadGroup](), 0
+        drained = {group.context for group in self._drained}
+        for log in self._active:
+            if not self.is_open or not (log.codes or log.context in drained):
+                log.is_active = False
+        self._drain_active()
+        groups, dropped, self._drained, self._drained_dropped = self._drained, self._drained_dropped, [], 0
+        return groups, dropped
+
+    def _drain_active(self) -> None:
+        now = self._timers.time()
         for log in self._active:
             if log.codes:
-                group, more = log.drain(MAX_UNDELIVERED)
-                groups.append(group)
-                dropped += more
-            else:
-                log.is_active = False
-            if not self.is_open:
-                log.is_active = False
-        return groups, dropped
+                group, dropped = log.drain(MAX_UNDELIVERED, now)
+                self._drained.append(group)
+                self._drained_dropped += dropped

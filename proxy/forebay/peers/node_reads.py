@@ -10,7 +10,8 @@ afterwards (peers.read_sender). Reads that do not fit are dropped and counted (`
 `ReadBatch.dropped`). The collection delays no read.
 
 A subscriber gets at most what one worker has answered within an interval of core.read_stream, in the order of that
-worker. The order between workers is that of arrival. A lease says whether one of the subscribers is urgent.
+worker. The order between workers is that of arrival; a group says when it was drained. A lease says whether one of the
+subscribers is urgent.
 """
 
 from collections.abc import Callable
@@ -46,6 +47,7 @@ class NodeReads:
     ) -> None:
         """`on_dropped` is called with the number of reads that were dropped here."""
         self._stream = stream
+        stream.drains_early = bool(peers.others)
         self._peers = peers
         self._timers = timers
         self._on_dropped = on_dropped

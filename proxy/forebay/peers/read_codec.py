@@ -1,6 +1,6 @@
 """Batches of reads as documents, from a worker to the collector. Objects that hits name by number are sent once.
 
-    group     context; number of the log; codes, base64 of u64, little-endian
+    group     context; number of the log; codes, base64 of u64, little-endian; when the log was emptied
               known: how many objects of the log were sent before, then the keys and extents of those behind them
               transient: columns of the reads that no number stands for
 
@@ -57,6 +57,7 @@ class BatchEncoder:
                     "extents": group.known.extents[count:].tolist(),
                     "codes": b64encode(_little(group.codes).tobytes()).decode("ascii"),
                     "transient": _columns(group),
+                    "drained_at": group.drained_at,
                 }
             )
         return {"worker": batch.worker, "dropped": batch.dropped, "groups": groups}, sent
@@ -101,7 +102,7 @@ class BatchDecoder:
         codes: Codes = array(CODE)
         codes.frombytes(b64decode(document["codes"], validate=True))
         transient = _transient(context, document["transient"])
-        group = ReadGroup(context, _little(codes), known, transient)
+        group = ReadGroup(context, _little(codes), known, transient, float(document["drained_at"]))
         known_count = len(known.keys)
         others = [each for each in group.numbers if each >= known_count]
         if others and not TRANSIENT <= min(others) <= max(others) < TRANSIENT + len(transient):

@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from forebay.core.byte_ranges import Span
 from forebay.core.events import ObjectRead, ReaderKey, RecordedRead
 from forebay.core.names import ObjectName
+from forebay.core.read_log import ReadGroup
 from forebay.core.read_stream import ReadBatch
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.plans.plan_window import PlanStart
@@ -16,11 +18,12 @@ from forebay.jobs.recordings import recorder as module
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.recorder import IDLE_AFTER, MAX_TRACKS, Recorder
 from forebay.jobs.recordings.recording import Recording
+from forebay.jobs.recordings.worker_order import SMALL
 from forebay.policy.rules import Rules
 from forebay.protocol.recordings.recording_file import RecordingDecoder
 from forebay.settings.rule_settings import Rule
 from harness.inspection import run_loop_until
-from harness.loader_orders import sample_keys
+from harness.loader_orders import sample_keys, shuffled
 from harness.numbered_reads import NumberedReader
 from harness.recording_content import reads_of
 
@@ -34,8 +37,10 @@ def read_of(name: ObjectName, span: Span, principal: str = "user", track: str = 
 class SilentListener:
     """Follows nothing."""
 
+    recognises = False
+
     def may_follow(self, reader: ReaderKey, recording: Recording) -> bool:
-        return False
+        return self.recognises
 
     def followed(
         self, reader: ReaderKey, recording: Recording, start: Callable[[], PlanStart], *, missed: bool
@@ -55,7 +60,8 @@ class RecorderRig:
         self.counts = Counter[str]()
         self.catalogue = RecordingCatalogue(directory, 1 << 24, TaskRegistry(), lambda: self.now)
         rules = Rules([Rule("*/off/**", record=False), Rule("**", name="all", record=True)])
-        self.recorder = Recorder(self.catalogue, SilentListener(), lambda: rules, lambda: self.now, self._count)
+        self.listener = SilentListener()
+        self.recorder = Recorder(self.catalogue, self.listener, lambda: rules, lambda: self.now, self._count)
 
     def _count(self, event: str, by: int) -> None:
         self.counts[event] += by
@@ -158,3 +164,49 @@ async def test_epochs_that_ended_are_in_files_once_tended(rig: RecorderRig, tmp_
     [ended] = [each for each in rig.catalogue.recordings if each.state == "automatic"]
     await run_loop_until(lambda: ended.file_size > 0)
     assert (tmp_path / f"{ended.id}.anchors").exists()
+
+
+async def test_an_order_that_two_workers_answer_is_recorded_once(rig: RecorderRig) -> None:
+    """However many reads come in a batch: it is three groups of each worker."""
+    await rig.catalogue.open()
+    rig.listener.recognises = True
+    order, workers, chance = shuffled(sample_keys(3000), 1), (NumberedReader(), NumberedReader()), Random(1)
+    batches: tuple[list[ReadGroup], list[ReadGroup]] = [], []
+    for number, start in enumerate(range(0, 4 * 3000, 300)):
+        keys = [order[each % 3000] for each in range(start, start + 300)]
+        of_first = {key for key in keys if chance.random() < 0.5}
+        for worker, reader in enumerate(workers):
+            group = reader.group([key for key in keys if (key in of_first) == (not worker)])
+            group.drained_at = float(number) / 100
+            batches[worker].append(group)
+        ends = number % 3
+        if ends < 2:  # half a batch apart
+            rig.recorder.observe(ReadBatch(batches[ends].copy(), ends))
+            batches[ends].clear()
+    rig.recorder.close()
+    [recording] = rig.catalogue.recordings
+    assert 2900 <= recording.reads <= 3100
+
+
+async def test_reads_do_not_wait_for_a_worker_that_stays_away(rig: RecorderRig) -> None:
+    await rig.catalogue.open()
+    reader, other, keys = NumberedReader(), NumberedReader(), sample_keys(SMALL)
+
+    def answer_some() -> None:
+        group = reader.group(keys)
+        group.drained_at = 0.1
+        rig.recorder.observe(ReadBatch([group]))
+
+    rig.recorder.observe(ReadBatch([other.group(KEYS[:1])], 1))
+    answer_some()
+    assert rig.counts["recorded"] == 1
+    rig.recorder.tend()
+    assert rig.counts["recorded"] == 1
+    rig.recorder.tend()
+    assert rig.counts["recorded"] == 1 + SMALL
+    answer_some()
+    rig.recorder.cut("bucket")
+    assert rig.counts["recorded"] == 1 + 2 * SMALL
+    answer_some()
+    rig.recorder.close()
+    assert rig.counts["recorded"] == 1 + 3 * SMALL

@@ -1,12 +1,13 @@
 """The recorder: the reads of the node, sorted by reader, in the worker that collects them.
 
     node reads ──batches──> recorder ──> a track for each bucket, rule and principal (jobs.recordings.reader_track)
+                               └── of several workers: put in order before (jobs.recordings.worker_order)
 
 It sees batches, never within a hit, and hands them on as columns: nothing is done for each read in Python.
 Tracks are bounded, and end when nothing has been read for IDLE_AFTER seconds.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from forebay.core.events import ReaderKey
@@ -17,7 +18,10 @@ from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.group_reads import GroupReads
 from forebay.jobs.recordings.reader_track import FollowListener, ReaderTrack
 from forebay.jobs.recordings.recording import Recording
+from forebay.jobs.recordings.worker_order import WorkerOrder
 from forebay.policy.rules import Rules
+from forebay.protocol.recordings.read_columns import ColumnSource
+from forebay.protocol.recordings.read_tail import ReadTail
 
 MAX_TRACKS: Final = 64
 IDLE_AFTER: Final = 600.0
@@ -45,6 +49,8 @@ class Recorder:
         self._clock = clock
         self._count = count
         self._tracks: dict[ReaderKey, ReaderTrack] = {}
+        self._orders: dict[ReaderKey, WorkerOrder] = {}
+        """The order of the reads of each track."""
         self._pending: list[ReadBatch] = []
 
     @property
@@ -74,27 +80,44 @@ class Recorder:
             self._count("dropped", batch.dropped)
         for group in batch.groups:
             if group.context.track:
-                self._add(group)
+                self._add(batch.worker, group)
 
-    def _add(self, group: ReadGroup) -> None:
+    def _add(self, worker: int, group: ReadGroup) -> None:
         bucket, principal, _, track_name = group.context
         key = ReaderKey(bucket, track_name, principal)
-        track = self._tracks.get(key)
-        if track is None:
+        if key not in self._tracks:
             if len(self._tracks) >= MAX_TRACKS:
                 self.end_idle(force=True)
-            track = self._tracks[key] = ReaderTrack(key, self._catalogue, self._listener, self._clock)
-        reads = GroupReads(group)
-        decision = self._rules().decide(ObjectName(bucket, reads.part(0, 1).columns.keys[0]))
+            self._tracks[key] = ReaderTrack(key, self._catalogue, self._listener, self._clock)
+            self._orders[key] = WorkerOrder()
+        self._note(key, self._orders[key].add(worker, group))
+
+    def _note(self, key: ReaderKey, groups: Sequence[ReadGroup]) -> None:
+        """Hands reads that are in order to their track."""
+        if not groups:
+            return
+        parts = [GroupReads(group) for group in groups]
+        reads: ColumnSource = parts[0] if len(parts) == 1 else ReadTail(parts)
+        hashes = groups[0].hashes
+        for group in groups[1:]:
+            hashes += group.hashes
+        decision = self._rules().decide(ObjectName(key.bucket, parts[0].part(0, 1).columns.keys[0]))
         records, follows = decision.record, decision.follow
-        track.observe(reads, group.hashes, records=records, follows=follows, missed=group.has_misses)
+        missed = any(group.has_misses for group in groups)
+        self._tracks[key].observe(reads, hashes, records=records, follows=follows, missed=missed)
         if records:
-            self._count("recorded", len(group))
+            self._count("recorded", len(hashes))
+
+    def _end(self, key: ReaderKey) -> None:
+        """Ends a track, with all that was read."""
+        self._note(key, self._orders.pop(key).release_all())
+        self._tracks.pop(key).end()
 
     def cut(self, bucket: str) -> None:
         """Ends the recordings of a bucket that are being made, so that they can be saved."""
         for key, track in self._tracks.items():
             if key.bucket == bucket:
+                self._note(key, self._orders[key].release_all())
                 track.cut()
 
     def leave(self, recording: Recording) -> None:
@@ -106,7 +129,8 @@ class Recorder:
         """Ends the tracks of readers that have stopped, and has what the others read written. Called every few
         seconds: what is later is lost when the process is killed."""
         self.end_idle()
-        for track in self._tracks.values():
+        for key, track in self._tracks.items():
+            self._note(key, self._orders[key].release_stale())
             track.save()
         self._catalogue.write_out()
 
@@ -116,12 +140,10 @@ class Recorder:
         for key, track in sorted(self._tracks.items(), key=lambda each: each[1].latest_read):
             if not force and now - track.latest_read <= IDLE_AFTER:
                 return
-            track.end()
-            del self._tracks[key]
+            self._end(key)
             force = False
 
     def close(self) -> None:
         """Ends all recordings that are being made."""
-        for track in self._tracks.values():
-            track.end()
-        self._tracks.clear()
+        for key in tuple(self._tracks):
+            self._end(key)
