@@ -18,11 +18,10 @@ response exists, goes a shorter way to the same answer:
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from email.utils import formatdate
 from typing import Final, NamedTuple
 
-from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import SemaphoreShare
@@ -48,21 +47,19 @@ from forebay.request.gateway import Gateway
 from forebay.server.fastpath.client_state import ClientState
 from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE
 from forebay.server.fastpath.head_template import HeadTemplate, TemplateMatch
-from forebay.server.fastpath.hit_body import HitBody
+from forebay.server.fastpath.hit_body import HitBody, HitBytes
 from forebay.server.fastpath.lane_answer import AdmittedRead, HitResponse
 from forebay.server.fastpath.prepared_response import NO_ENDS, PreparedResponse
 from forebay.server.fastpath.request_head import parse_request_head
 from forebay.server.fastpath.template_cache import TemplateCache
 from forebay.server.http.aiohttp_exchange import SERVER_NAME
-from forebay.server.http.sendfile_writer import FileExtent
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
 from forebay.storage.memory.head_attachments import HeadAttachments
 from forebay.storage.tiers import Tiers
 
-MAX_BODY_SIZE: Final = 16 << 20
-"""Bytes of a body up to which it is answered here. The full lane sends a larger one block by block at no greater
-cost."""
+_NO_BYTES: Final = Span(0, 0)
+_NO_BODY: Final[HitBytes] = ((), (), "hit-memory")
 
 
 class HitSources(NamedTuple):
@@ -87,11 +84,11 @@ class FastLane:
         self, gateway: Gateway, sources: HitSources, telemetry: HitTelemetry, clock: Callable[[], float] = time.time
     ) -> None:
         self._gateway = gateway
-        self._resolver, self._tiers, self._unsent = sources
-        self._memory = self._tiers.memory
+        self._resolver, tiers, unsent = sources
+        self._memory = tiers.memory
         attachments = HeadAttachments[PreparedResponse](self._memory)
         self._attach, self._prepared = attachments.attach, attachments.by_key
-        self._hit_body = HitBody(self._tiers)
+        self._hit_body = HitBody(tiers, unsent)
         self._in_doubt_writes, self._freshness_clock = self._resolver.heads.in_doubt_writes, self._resolver.heads.clock
         self._metrics, self._access_log = telemetry
         self._clock = clock
@@ -136,7 +133,7 @@ class FastLane:
                 return self._answer_unprepared(data, client, started, matched)
             if isinstance(verdict, NotModified):
                 self._memory.heads.mark_used(prepared.name)
-                return self._answer(prepared, None, client, started, now)
+                return self._hit_response(prepared, None, client, started, now)
         spec: RangeSpec = WHOLE
         if template.range_index >= 0:
             if prepared.speaks_oss and not prepared.is_get:
@@ -146,7 +143,7 @@ class FastLane:
             if prepared.ignores_ranges:
                 spec = whole_unless_inside(spec, prepared.size)
         self._memory.heads.mark_used(prepared.name)
-        answer = self._answer(prepared, spec, client, started, now)
+        answer = self._hit_response(prepared, spec, client, started, now)
         return answer or self._answer_unprepared(data, client, started, matched)
 
     def _answer_unprepared(
@@ -190,7 +187,7 @@ class FastLane:
             spec = parse_range(range_header(admission.headers))
             if admission.oss_request is not None and admission.oss_request.lenient_range:
                 spec = whole_unless_inside(spec, head.size)
-        answer = self._answer(prepared, spec, client, started, now)
+        answer = self._hit_response(prepared, spec, client, started, now)
         if answer is None:
             return admitted_read
         if template is not None and matched is not None:
@@ -229,68 +226,71 @@ class FastLane:
         read = AdmittedRead(method, raw_target, headers, started, now, admission, head is None)
         return read, target, signed_start, head
 
-    def _answer(
+    def _hit_response(
         self, prepared: PreparedResponse, spec: RangeSpec | None, client: ClientState, started: float, now: float
     ) -> HitResponse | None:
-        """The complete response, or None if the bytes cannot be had without waiting. `spec` None: a 304."""
+        """The complete response, or None if the bytes cannot be had without waiting. `spec` None: a 304.
+
+        select the bytes > find them in the tiers > record the hit > join head and body
+        """
         if spec is WHOLE:
             status, length, start, span = 200, prepared.size, prepared.whole, prepared.span
             if prepared.checksums and checksums_missing(prepared.head.facts):
                 return None
-        elif spec is None:
-            status, length, start, span = 304, 0, prepared.not_modified(), Span(0, 0)
         else:
-            found_span = resolve(spec, prepared.size)
-            if isinstance(found_span, Unsatisfiable):
+            selected = _select(prepared, spec)
+            if selected is None:
                 return None
-            span = found_span
-            status, length, start = 206, span.stop - span.start, prepared.partial(span)
-        cache: CacheStatus = "hit-memory"
-        body: Sequence[Buffer] = ()
-        extents: Sequence[FileExtent] = ()
-        if prepared.is_get and length:
-            # Small and whole in memory, as most are: without the steps that only the others need.
-            block = prepared.block if length <= MAX_JOINED_SIZE else None
-            buffer = self._memory.get(block) if block is not None else None
-            if buffer is not None:
-                body = (buffer if length == prepared.size else buffer[span.start : span.stop],)
-            else:
-                if length > MAX_JOINED_SIZE and (length > MAX_BODY_SIZE or not self._unsent.has(length)):
-                    return None
-                found = self._hit_body.find(prepared, span, client)
-                if found is None:
-                    return None
-                body, extents, cache = found
-                client.reader = prepared.reader
-        else:
+            status, length, start, span = selected
+        if not prepared.is_get:
             length = 0
+        found = self._hit_body.find(prepared, span, client) if length else _NO_BODY
+        if found is None:
+            return None
+        body, extents, cache = found
         request_id = new_request_id()
         second = int(now)
         if second != self._second or prepared.policy is not self._policy:
             self._prepare_ends(second, prepared.policy)
         end = self._oss_ends[cache] if prepared.speaks_oss else self._ends[cache]
-        ended = time.monotonic()
-        plain = spec is WHOLE and cache == "hit-memory"
-        counts = prepared.plain_counts if plain else prepared.counts.get((status, cache))
+        self._record_hit(prepared, status, span, length, cache, request_id, client.peer, started, now)
+        if length <= MAX_JOINED_SIZE:
+            return b"".join((start, request_id.encode(), end, *body)), (), (), 0
+        client.reader = prepared.reader
+        return b"".join((start, request_id.encode(), end)), body, extents, length
+
+    def _record_hit(
+        self,
+        prepared: PreparedResponse,
+        status: int,
+        span: Span,
+        length: int,
+        cache: CacheStatus,
+        request_id: str,
+        peer: str,
+        started: float,
+        now: float,
+    ) -> None:
+        """Records a hit in the metrics, the read stream and the access log. `length`: bytes of its body."""
+        duration = time.monotonic() - started
+        is_plain = status == 200 and cache == "hit-memory"
+        counts = prepared.plain_counts if is_plain else prepared.counts.get((status, cache))
         if counts is None:
             counts = self._metrics.hit_counts(prepared.operation, status, prepared.rule, cache, prepared.principal)
-            if plain:
+            if is_plain:
                 prepared.plain_counts = counts
             else:
                 prepared.counts[status, cache] = counts
-        counts.add(length, ended - started)
+        counts.add(length, duration)
         if length:
             log = prepared.read_log
-            if plain and log.is_active:
+            if is_plain and log.is_active:
                 log.append(prepared.read_code)
             elif self._reads.is_open:
-                prepared.note_read(self._reads, span, cache, plain=plain)
+                prepared.note_read(self._reads, span, cache, plain=is_plain)
         if self._access_log is not None:
-            fields = prepared.whole_log_fields if plain else prepared.log_fields(status, cache, length)
-            self._access_log.write_hit(now, request_id, client.peer, fields, ended - started)
-        if length <= MAX_JOINED_SIZE:
-            return b"".join((start, request_id.encode(), end, *body)), (), (), 0
-        return b"".join((start, request_id.encode(), end)), body, extents, length
+            fields = prepared.whole_log_fields if is_plain else prepared.log_fields(status, cache, length)
+            self._access_log.write_hit(now, request_id, peer, fields, duration)
 
     def _prepare_ends(self, second: int, policy: GatewayPolicy) -> None:
         """Makes the end of the heads of this second, after the request's id: byte for byte as the full lane writes it
@@ -304,3 +304,14 @@ class FastLane:
             end = f"Server: {SERVER_NAME}\r\n{isolation}Date: {date}\r\n\r\n"
             self._ends[cache] = f"{start}x-amz-id-2: {HOST_ID}\r\n{end}".encode()
             self._oss_ends[cache] = f"{start}{end}".encode()
+
+
+def _select(prepared: PreparedResponse, spec: RangeSpec | None) -> tuple[int, int, bytes, Span] | None:
+    """The status, the size of the body, the beginning of the head and the bytes of a response that is not the whole
+    object; None for a range that no byte is in. `spec` None: a 304."""
+    if spec is None:
+        return 304, 0, prepared.not_modified(), _NO_BYTES
+    span = resolve(spec, prepared.size)
+    if isinstance(span, Unsatisfiable):
+        return None
+    return 206, span.stop - span.start, prepared.partial(span), span

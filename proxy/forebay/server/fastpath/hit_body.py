@@ -16,9 +16,11 @@ from typing import Final, TypeAlias
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span, blocks_touching
+from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.names import BlockId
 from forebay.core.request_record import CacheStatus
 from forebay.server.fastpath.client_state import ClientState
+from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE
 from forebay.server.fastpath.prepared_response import PreparedResponse
 from forebay.server.http.sendfile_writer import FileExtent
 from forebay.storage.memory.shared_blocks import MIN_SHARED_BYTES, SharedBlock
@@ -28,6 +30,9 @@ from forebay.storage.tiers import Tiers
 HitBytes: TypeAlias = tuple[Sequence[Buffer], Sequence[FileExtent], CacheStatus]
 """The bytes as buffers or as file extents, and their cache status."""
 
+MAX_BODY_SIZE: Final = 16 << 20
+"""Bytes of a body up to which it is answered here. The full lane sends a larger one block by block at no greater
+cost."""
 MIN_SENDFILE_SIZE: Final = 64 << 10
 """Bytes of a body from which on it is sent from its SSD segment. A smaller one costs less to read."""
 _MAX_READ_SIZE: Final = 1 << 20
@@ -38,26 +43,28 @@ MiB. The full lane reads a larger body block by block; after that it is verified
 class HitBody:
     """Finds the bodies of hits in the tiers of one worker."""
 
-    def __init__(self, tiers: Tiers) -> None:
+    def __init__(self, tiers: Tiers, unsent: SemaphoreShare) -> None:
+        """`unsent`: bytes that may wait for slow clients."""
         self._tiers = tiers
+        self._unsent = unsent
         self._memory = tiers.memory
 
     def find(self, prepared: PreparedResponse, span: Span, client: ClientState) -> HitBytes | None:
-        """The bytes of the non-empty `span`, or None if they cannot be had without waiting."""
-        length = span.stop - span.start
+        """The bytes of the non-empty `span`, or None if they cannot be had without waiting or are too many."""
+        start, stop = span
+        length = stop - start
+        if length > MAX_JOINED_SIZE and (length > MAX_BODY_SIZE or not self._unsent.has(length)):
+            return None
+        buffer = self._memory.get(prepared.block) if prepared.block is not None else None
+        if buffer is not None and length < MIN_SHARED_BYTES:  # as most are
+            return (buffer if length == prepared.size else buffer[start:stop],), (), "hit-memory"
         sender = client.sender if length >= MIN_SENDFILE_SIZE else None
-        if prepared.block is not None:
-            block = self._memory.get(prepared.block)
-            if block is not None:
-                if sender is None or length < MIN_SHARED_BYTES:
-                    return (block if len(block) == length else block[span.start : span.stop],), (), "hit-memory"
-                shared = block.obj
-                if isinstance(shared, SharedBlock):
-                    start, stop = span
-                    at = shared.offset
-                    return (), ((shared, at + start, at + stop, None),), "hit-memory"
         if sender is None:
             return self._buffers(prepared, span, length)
+        if buffer is not None:
+            shared = buffer.obj
+            if isinstance(shared, SharedBlock):
+                return (), ((shared, shared.offset + start, shared.offset + stop, None),), "hit-memory"
         return self._extents(prepared, span, length, sender.unpromoted_hits)
 
     def _buffers(self, prepared: PreparedResponse, span: Span, size: int) -> HitBytes | None:
