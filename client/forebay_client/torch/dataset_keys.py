@@ -1,4 +1,4 @@
-"""The objects that the samples of a data set are: the bucket and key of each index, for plans.
+"""Dataset keys: finds the bucket and key of each sample of a data set, for plans.
 
 The attributes of a data set are tried in this order. If it has none of them, its keys are unknown, and no plan is sent.
 

@@ -1,4 +1,4 @@
-"""What a response says of its body, compared with the body.
+"""Body checks: compares a body with the length, range and checksum in the head of its response.
 
     length       http_transport: every body; two that differ, or what is no number, are refused
     range        Content-Range against the range that was requested; some servers (gofakes3, so `rclone serve s3`) send

@@ -1,4 +1,4 @@
-"""How long one server gave no sign of life, for all requests of a client.
+"""Server outage: the time for which a server has answered no request of a client, and who waits for it to come back.
 
     no connection ──> requests wait for the server together: `patience` seconds from the first failure on
     no answer     ──> likewise, `silence` seconds from the beginning of the first attempt that had none

@@ -1,4 +1,4 @@
-"""Work, and a step that is taken when the work first waits.
+"""Runs a step when a coroutine first waits, before the event loop runs anything else.
 
     work, as far as it goes without waiting ──> step ──> the rest of work, if it waits at all
 

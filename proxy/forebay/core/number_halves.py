@@ -1,4 +1,4 @@
-"""The halves of numbers of 64 bits, in columns: copied with a stride, so that nothing is done for a single number."""
+"""The low and high halves of columns of 64-bit numbers, by one strided copy and not number by number."""
 
 import sys
 from array import array

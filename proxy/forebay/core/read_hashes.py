@@ -1,4 +1,4 @@
-"""Hashes of reads in columns (core.read_log.read_hash), searched without a look at each of them. Pure."""
+"""Searches columns of read hashes (core.read_log.read_hash) in bulk, not hash by hash. Pure."""
 
 import re
 import sys

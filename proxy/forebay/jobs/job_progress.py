@@ -1,4 +1,4 @@
-"""How far a job is: the position that it can go on from, and its speed. Pure: times are arguments.
+"""Job progress: the position that a restarted job resumes from, and the job's speed. Pure: times are arguments.
 
 entries  0 1 2 3 4 5 6 7 8 ...        several are fetched at once, and end in any order
          x x x x . x . x .

@@ -28,7 +28,7 @@ class PrefetchRequest(NamedTuple):
 
 
 class PrefetchOutcome(NamedTuple):
-    """The outcome of an PrefetchRequest."""
+    """The outcome of a PrefetchRequest."""
 
     status: PrefetchStatus
     size: int = 0

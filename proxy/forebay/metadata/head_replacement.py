@@ -1,4 +1,4 @@
-"""Head replacement: a version that another writer replaced at the origin never comes back.
+"""Head replacement: once a response shows that a version was replaced at the origin, no later response is of it.
 
     response of another version ──> forget the known one ──> store the new head ──> the reader's response
                                     in every worker and tier, durably

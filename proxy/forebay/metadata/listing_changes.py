@@ -1,4 +1,4 @@
-"""Listing changes: what differs in two snapshots of a namespace is no longer believed of cached heads.
+"""Listing changes: cached heads are forgotten where a new snapshot of the namespace contradicts them.
 
     new snapshot ──> keys with another entry than before, or none, or written since the one before began
                        ├──> heads of this worker  ─┐

@@ -1,4 +1,4 @@
-"""Own writes: the state that writes through this Forebay give an object before the origin and the heads have it.
+"""Own writes: versions of objects written through this Forebay that the origin or the stored heads do not have yet.
 
 pending        the journal has the write and the origin has not: it makes the version that readers see
 installing     the origin has the write, and its staged bytes are about to become the object: readers wait for that

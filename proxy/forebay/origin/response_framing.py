@@ -1,4 +1,4 @@
-"""Where the body of a response ends: what its framing tells, and what a part of an object must have."""
+"""Response framing: how the end of an origin's response is recognised, and the length that a 206 must have."""
 
 from aiohttp import hdrs
 

@@ -1,4 +1,4 @@
-"""Batches of reads as documents, from a worker to the collector. Objects that hits name by number are sent once.
+"""The read codec: batches of reads as documents, from a worker to the collector. Each numbered object is named once.
 
     group     context; number of the log; codes, base64 of u64, little-endian; when the log was emptied
               known: how many objects of the log were sent before, then the keys and extents of those behind them

@@ -1,4 +1,4 @@
-"""Epochs: where one pass over a data set ends and the next begins, seen from the reads alone. Pure.
+"""Epoch boundary: finds the end of one reader's epoch, for recordings, by reads that repeat. Pure.
 
 A pass reads each sample once, so a new one shows by repetition. Not every repetition is one: ranks of a job read the
 same sample at about the same time, and an index is read now and then. So a read counts as *old* if it was in this epoch

@@ -1,4 +1,4 @@
-"""Epochs: finds where one pass over a data set ends and the next begins, by repetition.
+"""Epochs: finds the passes over a data set in the reads of all its readers, for statistics, by blocks that repeat.
 
 A job reads each unit (a block) once an epoch, in an order that is not known. So within a pass units are new, and when
 the next pass begins they repeat, one after the other. For each of the latest WINDOW reads the detector knows whether

@@ -1,4 +1,4 @@
-"""Recognition: whether the latest reads go along a recording, and where in it they are. Pure.
+"""Recognition: whether the latest reads follow a recording, and at which position. Pure.
 
 A loader with W workers reads each batch in a process of its own, so reads arrive in the recorded order only within a
 window that nobody knows here. Two jobs may read through one key, each along its own order. So no sequence is compared

@@ -1,4 +1,4 @@
-"""Header lines: which texts from elsewhere (a query, the field of a form, a program's metadata) may become one.
+"""Header lines: checks that a name and a value from elsewhere (a query, a form, metadata) can be a header line.
 
 https://www.rfc-editor.org/rfc/rfc9110#section-5.5, https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2
 """

@@ -1,4 +1,4 @@
-"""The way of a write from its admission to the writer, which it reaches as a PUT, POST or DELETE of S3 with a length.
+"""Admitted writes: prepares each for the writer, which gets a PUT, POST or DELETE in S3's terms, with a length.
 
 a client of OSS   ──> its document or its conditions in S3's form   (request.oss_frontend)
 a client of S3    ──> a body of unknown length is spooled           (write.length_spooler)

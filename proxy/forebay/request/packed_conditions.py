@@ -31,7 +31,7 @@ _FORBIDDING: Final = _CONDITIONAL | {"CreateMultipartUpload"}
 
 
 class PackedConditions:
-    """Evaluates them. Keeps no state."""
+    """Evaluates the conditions of writes to keys of members. Keeps no state."""
 
     def __init__(self, packed: PackedObjects, checks: OriginChecks) -> None:
         self._packed = packed

@@ -55,7 +55,7 @@ _ATTRIBUTES: Final = frozenset({"ETag", "Checksum", "ObjectParts", "StorageClass
 
 
 class PackedSubresources:
-    """Answers them. Keeps no state."""
+    """Answers requests about subresources of members. Keeps no state."""
 
     def __init__(self, packed: PackedObjects, reader: ObjectReader, checks: OriginChecks) -> None:
         self._packed, self._reader, self._checks = packed, reader, checks

@@ -29,7 +29,7 @@ _UPLOAD_LISTINGS: Final = frozenset({"ListParts", "ListMultipartUploads"})
 
 
 class UncachedReader:
-    """Answers them. Keeps no state."""
+    """Answers uncached reads. Keeps no state."""
 
     def __init__(
         self, forwarded_reads: ForwardedReads, listing_reader: ListingReader, write_back: "WriteBack | None"

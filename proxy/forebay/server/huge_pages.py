@@ -1,4 +1,4 @@
-"""The memory of a process that serves, moved into huge pages (2 MiB) once it has started.
+"""Huge pages: moves the memory of a process that serves into pages of 2 MiB, once it has started.
 
 Between two requests other programs use the core, and its caches of addresses are empty when the next one comes: code
 and tables of Python, which are spread over thousands of pages of 4 KiB, are then found by a walk through the page

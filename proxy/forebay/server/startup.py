@@ -1,5 +1,4 @@
-"""Python's collector of cycles, and imports, in a process that serves: arranged so that it starts sooner and pauses
-less.
+"""The startup of a process that serves: the garbage collector pauses meanwhile, and freezes what stays.
 
     pause_collector ──> imports ──> parts are made, sockets listen ──> freeze_long_lived ──> serving
 

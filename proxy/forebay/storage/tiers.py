@@ -1,4 +1,4 @@
-"""The tiers as one: memory in front of the SSD, which may be absent.
+"""The tiers together: memory in front of the SSD, which may be absent.
 
 Blocks read from the SSD are offered to memory; blocks from the origin are admitted to both. Only this module knows the
 order.

@@ -1,4 +1,4 @@
-"""Members whose originals were deleted after a pack job had read them: they must not come back with its index.
+"""Deleted originals: a pack job's index leaves out members whose originals were deleted after the job had read them.
 
     shards ──> prefix listed again ──> index without what is not listed ──> published ──> tombstones for the rest
 

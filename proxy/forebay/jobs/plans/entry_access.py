@@ -1,4 +1,4 @@
-"""Entries of a plan that threads read and the loop closes: their files are closed after the last read."""
+"""Entry access: threads read a plan's entries, and the loop closes them; the files close after the last read."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What became of the entries of one plan, and what was fetched for it; metrics have the sums of all plans.
+"""Plan counts: the outcomes of one plan's entries, and the bytes fetched for it. Metrics have the sums of all plans.
 
 fetched ──> read in time, or late
    └──────> dropped unread: useless

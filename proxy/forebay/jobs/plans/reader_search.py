@@ -1,4 +1,4 @@
-"""The search for a plan's reader that is not where the plan has it.
+"""Reader search: finds the position of a plan's reader again once its reads are no entries of the window.
 
 reads that are no entries of the window ──STRAYS in a row──> their keys in the rest of the plan ──> near one another:
                                                                                                    there is the reader

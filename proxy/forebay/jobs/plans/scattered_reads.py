@@ -1,4 +1,4 @@
-"""Whether a plan's latest reads are where they were matched, or a later epoch's of the same plan.
+"""Scattered reads: tells whether a plan's latest reads are of the epoch that they were matched in, or of a later one.
 
     reader of the window    a b c d        near one another: their loader's workers read a batch each
     reader of epoch 7       d    a   c  b  matched in epoch 1, whose order is another: scattered over it

@@ -1,4 +1,4 @@
-"""The recordings that a reader may be going along, and how its latest reads compare with each.
+"""Candidates: the recordings that a reader may be following, and the comparison of its latest reads with each.
 
     reads ──attentive: all; else one in SELDOM──> a recogniser for each candidate ──> the best match
 

@@ -1,4 +1,4 @@
-"""The follower: the rest of a recording that a reader goes along becomes a plan.
+"""The follower: makes a plan of the rest of a recording that a reader follows.
 
     track ──followed, advanced──> a miss ──> the file is read ──> plan coordinator ──> plan runner (jobs.plans)
           ──parted──> the plan is cancelled

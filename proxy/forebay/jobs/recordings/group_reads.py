@@ -1,4 +1,4 @@
-"""The reads of one context as recordings have them: put into columns only if they are recorded."""
+"""Group reads: the reads of one context as a column source. They are put into columns only if they are recorded."""
 
 from array import array
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A large body that background work waits for: it is received straight into the memory that it is kept in.
+"""Large bodies of background work: received straight into the memory that they are kept in.
 
     head ──make_room──> memory for all of it ──part──> its turn ──part──> its turn ──last part──> whole
               └── None: the reader receives it piece by piece (HttpConnection.read_into)

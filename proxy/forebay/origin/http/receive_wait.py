@@ -1,4 +1,4 @@
-"""The wait of a connection's one reader for what it receives: until it arrives, fails, or is late. Receiving pauses.
+"""Receive wait: the one reader of a connection waits for bytes, a failure or the deadline. Receiving pauses.
 
     _wait             ──_wake──> bytes        ──_fail, or the deadline──> ConnectionFault
     call_when_ready   ──_wake, _fail, or the deadline──> on_ready()

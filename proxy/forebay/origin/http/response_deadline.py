@@ -1,4 +1,4 @@
-"""The deadline of a response: set for each wait, and nearly always met.
+"""The deadline of a response: a timeout for each wait, by one timer that is seldom set.
 
 Its timer is not cancelled when bytes have arrived in time, and not moved when the deadline is. When it is due early it
 is set anew, so a connection in use sets one timer now and then, and not one for each request.

@@ -1,4 +1,4 @@
-"""The attempts of one read: whether and when there is another one.
+"""Read attempts: decides whether one read is sent again, and waits until it is time.
 
 A read is repeated on connection failures and on 429, 500, 502, 503 and 504, with backoff, as long as nothing of its
 response was handed out (forebay.origin.origin_limits). An open breaker ends it at once, and so does a credential that

@@ -1,4 +1,4 @@
-"""The latest reads of a recording: the batches as they came, in order, cut into pages without a step for each read.
+"""The read tail: the latest reads of a recording, as the batches that they came in. Pages are cut from it.
 
 batch  batch  batch ...      converted to columns when a page is encoded, in the thread that writes it
 """

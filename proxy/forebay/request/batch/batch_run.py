@@ -1,4 +1,4 @@
-"""One batch on its way: which entries are read, when, and in which order they enter its answer.
+"""A batch run: reads the entries of one batch, some ahead of others, and writes them to the answer in their order.
 
     entry ──admit──┬─> denied       a mark                                            in its turn
                    ├─> in a tier    its bytes, found without waiting                  in its turn

@@ -1,4 +1,4 @@
-"""The log's sentences about changes while Forebay serves: by the admin port, or by a reload."""
+"""The change log: the log messages about changes that the admin port, or a reload, has made to a running Forebay."""
 
 from forebay.core.recording_info import RecordingInfo
 from forebay.core.units import format_size

@@ -1,4 +1,4 @@
-"""Pins and their removal, in all workers; and the pins that a job begins with."""
+"""Pin changes: the verbs that pin and unpin a prefix, in all workers; and the pins that a warm-up job begins with."""
 
 from abc import abstractmethod
 from dataclasses import replace

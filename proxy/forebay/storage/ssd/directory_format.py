@@ -1,4 +1,4 @@
-"""FORMAT: the layout of the directory's content, and the origins that it is of.
+"""The file FORMAT: the layout version of the SSD tier's directory, and the origins that its content is of.
 
     {"layout": 4, "salt": ..., "routes": ...,
      "origins": [{"id": ..., "endpoint": ..., "cache_id": ..., "name": ...}, ...]}

@@ -1,5 +1,5 @@
-"""Upload endings: whether the completion or the abort of an upload counts. The draining worker decides, by what it
-hears of first, and any worker may have accepted the request.
+"""Upload endings: decides whether the completion or the abort of an upload counts. Any worker may have accepted either;
+the draining worker decides for the one that it receives first.
 
     ended here ──> recorded, published ──"upload_ending"──> the drainer: it counts, or it is refused
                                                              └ once that is durable: no later start decides otherwise

@@ -1,4 +1,4 @@
-"""Write-back as one: what the write path, the read path, other workers and the operator have to do with it.
+"""Write-back: its interface to the write path, the read path, the node's other workers and the operator.
 
     watch        what earlier runs left pending is seen by readers again, and carried out; the end of the process
     accept       a write under a `back` rule: accepted, or left to be carried out at the origin

@@ -1,4 +1,4 @@
-"""Write barriers: what has to come after acknowledged writes waits until these are at the origin.
+"""Write barriers: requests that have to come after acknowledged writes wait until these are at the origin.
 
     waits ──> settled: it goes on
       ├──LOOK_SECONDS──> is there an obstacle? ──> 503: the wait would be in vain

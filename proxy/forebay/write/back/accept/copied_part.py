@@ -1,5 +1,5 @@
-"""The source of a copy that the journal takes: its bytes are read when it is requested. An UploadPartCopy into an
-upload of the journal, or a CopyObject of what is pending.
+"""Copy sources: opens the bytes of a copy that the journal accepts, which are read during the request. The copy is an
+UploadPartCopy into an upload of the journal, or a CopyObject of a pending object.
 
     pending here     the bytes that the journal has: what readers see
     anything else    read from the origin, pinned to the version that the conditions were judged by

@@ -25,7 +25,7 @@ from forebay.write.forward_request import WriteContext
 
 
 class JoinedParts:
-    """Joins parts."""
+    """Joins the parts of completed uploads."""
 
     def __init__(self, writer: RecordWriter, pending: PendingObjects, room: UploadRoom, origins: Origins) -> None:
         self._writer = writer

@@ -1,4 +1,4 @@
-"""Write proofs: which writes the origin is known to accept, because it has accepted one like them lately.
+"""Write proofs: kinds of writes that the origin is known to accept, as it has accepted one of the kind recently.
 
     a write went through, or was persisted ──> proof: which kind, under which folder ──> for a lease
     a probe succeeded (write_probe)        ──┘
@@ -45,8 +45,11 @@ class WriteProof(NamedTuple):
 
 
 class _Leases(Generic[K]):
-    """What is known of each key, for a lease from when it was learnt, and of MAX_PROOFS keys at most. Not cachetools'
-    TTLCache: every small write asks three times, and each took six calls."""
+    """Facts by key, each for a lease of so many `seconds` from when it was set, MAX_PROOFS at most.
+
+    A small PUT looks up three facts and sets one: 7,300 instructions here, 44,000 with cachetools' TTLCache, which is
+    3 % more of such a PUT's 1.14 million (callgrind).
+    """
 
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
         self._seconds = seconds
