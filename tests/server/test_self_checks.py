@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from forebay.server.self_checks import SelfCheck, check_disks, check_machine, check_origins_of, measure_ssd
+from forebay.server.self_checks import (
+    SelfCheck,
+    check_disks,
+    check_machine,
+    check_origins_of,
+    check_write_rate,
+    measure_ssd,
+)
 from forebay.settings.loader import load_settings
 from forebay.settings.model import Settings
 from harness.fake_origin import FakeOrigin
@@ -110,6 +117,13 @@ def test_disks(tmp_path: Path) -> None:
         rest = f'[journal]\npath = "{tmp_path}/new/journal"\nsize = "{size}"\n'
         [check] = check_disks(settings_of(FakeOrigin(), endpoint="http://h", rest=rest))
         assert (check.state, check.finding.partition(" ")[0]) == (state, "journal.path:")
+
+
+def test_a_slow_disk_is_told_how_fast_it_should_be() -> None:
+    assert check_write_rate(1.9 * 2**30).state == "ok"
+    slow = check_write_rate(98 * 2**20)
+    said = "ssd.path: 98 MiB/s written and synced, less than the 200 MiB/s of a slow SSD"
+    assert (slow.state, slow.finding) == ("warning", said)
 
 
 def test_an_ssd_directory_among_other_files_is_found(tmp_path: Path) -> None:

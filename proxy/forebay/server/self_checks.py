@@ -207,8 +207,15 @@ def measure_ssd(settings: Settings) -> Iterator[SelfCheck]:
     except OSError as error:
         yield SelfCheck("disk", "failed", f"ssd.path: {directory} can't be written to ({error.strerror})")
         return
-    state: State = "ok" if written >= _SLOW_DISK else "warning"
-    yield SelfCheck("disk", state, f"ssd.path: {format_size(written)}/s written and synced")
+    yield check_write_rate(written)
+
+
+def check_write_rate(written: float) -> SelfCheck:
+    """The check of an SSD to which so many bytes a second were written."""
+    found = f"ssd.path: {format_size(written)}/s written and synced"
+    if written >= _SLOW_DISK:
+        return SelfCheck("disk", "ok", found)
+    return SelfCheck("disk", "warning", f"{found}, less than the {format_size(_SLOW_DISK)}/s of a slow SSD")
 
 
 def _write_rate(directory: Path) -> float:
