@@ -27,8 +27,10 @@ def flush(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
     flushed: JsonObject | None = None
     found, has_ended = 0, False
     while True:
-        wait = ONE_WAIT if until is None else max(0.0, min(ONE_WAIT, until - context.monotonic()))
-        before = flushed["before"] if flushed is not None else ""
+        wait, before = 0.0, ""  # the first answer only says what is pending
+        if flushed is not None:
+            wait = ONE_WAIT if until is None else max(0.0, min(ONE_WAIT, until - context.monotonic()))
+            before = flushed["before"]
         try:
             answer = admin.post(api_path("flush"), {**where, "wait": wait, "before": before})
             found = answer["found"] if flushed is None else found

@@ -80,6 +80,7 @@ class _EndingForebay(AdminClient):
     def post(self, path: str, fields: Mapping[str, object]) -> JsonObject:
         if fields["before"] or not self._left:
             raise self._end
+        assert fields["wait"] == 0, "what is pending is known before anything ends"
         return {"left": self._left, "held_up": 0, "stuck": [], "before": "1", "found": self._left}
 
 

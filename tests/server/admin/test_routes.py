@@ -412,6 +412,18 @@ async def test_exceptions_become_statuses(
     assert "10.0.0.1" not in json.dumps(answer)
 
 
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("no worker runs", "No worker runs. Please try again."),
+        ("Eight jobs are running.", "Eight jobs are running."),
+    ],
+)
+async def test_a_reason_becomes_a_sentence(client: Client, control: FakeControl, reason: str, message: str) -> None:
+    control.fails_with = Throttled(reason)
+    assert (await ask(client, "GET", "/v1/jobs"))[1]["message"] == message
+
+
 async def test_no_such_path_and_no_such_method(client: Client) -> None:
     assert (await ask(client, "GET", "/v2/stats"))[1]["error"] == "no_such_path"
     status, answer = await ask(client, "PUT", "/v1/jobs")

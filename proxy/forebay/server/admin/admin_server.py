@@ -95,7 +95,7 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
     except PinRefused as error:
         return _error_response(409, "pin_refused", str(error))
     except Throttled as error:
-        return _error_response(503, "throttled", str(error), {"Retry-After": "1"})
+        return _error_response(503, "throttled", _sentence(str(error)), {"Retry-After": "1"})
     except OriginError:
         _log.warning("admin: the origin was needed and could not be read", exc_info=True)
         return _error_response(502, "origin", "The origin could not be read; the reason is in Forebay's log.")
@@ -113,6 +113,10 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
             return _error_response(400, "incomplete", "The body ended early.")
         _log.exception("admin: %s %s failed", request.method, request.path)
         return _error_response(500, "internal", "Forebay failed; the reason is in its log.")
+
+
+def _sentence(reason: str) -> str:
+    return reason if reason.endswith(".") else f"{reason[:1].upper()}{reason[1:]}. Please try again."
 
 
 def _settings_error_response(error: SettingsError) -> web.Response:
