@@ -64,6 +64,13 @@ def test_origins_may_stand_in_the_environment() -> None:
         (FAR + 'max_run = "1MiB"\n', "origins[0].max_run", "access_key, anonymous"),
         (FAR + 'cache_id = "x"\n' + OSS + 'cache_id = "x"\n', "origins[1].cache_id", "no other origin's cache"),
         (OSS.replace("oss-cn-hangzhou", "s3.oss-cn-hangzhou"), "origins[0].region", "the region of the bucket"),
+        (FAR.replace("s3.eu", "my.data.s3.eu"), "origins[0].endpoint", "clients name: s3.eu-west-1.amazonaws.com"),
+        (FAR.replace("s3.eu-west-1", "data.s3"), "origins[0].endpoint", "clients name: s3.amazonaws.com"),
+        (
+            OSS.replace("oss-cn", "data.oss-cn") + 'region = "cn-hangzhou"\n',
+            "origins[0].endpoint",
+            "clients name: oss-cn-hangzhou.aliyuncs.com",
+        ),
         ('[origin]\nregion = "r"\n' + FAR, "origin.region", "since origin.endpoint is not given"),
         (
             FAR + KEY.replace('"t"', '"u"') + 'origin_names = ["far"]\n',
@@ -83,6 +90,19 @@ def test_refused(text: str, where: str, allowed: str) -> None:
     problems = {problem.where: str(problem) for problem in refused.value.problems}
     assert where in problems, problems
     assert allowed in problems[where]
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "s3.dualstack.eu-west-1.amazonaws.com",
+        "s3-fips.us-east-1.amazonaws.com",
+        "bucket.vpce-0a1b2c3d-4e5f6g7h.s3.us-east-1.vpce.amazonaws.com",
+        "minio.s3.example.com",
+    ],
+)
+def test_an_endpoint_without_a_bucket_is_accepted(host: str) -> None:
+    assert load(FAR.replace("s3.eu-west-1.amazonaws.com", host)).settings.all_origins[0].endpoint == f"https://{host}"
 
 
 def test_patterns_that_match_nothing_are_warned_about() -> None:

@@ -1,10 +1,12 @@
 """Consistency checks: settings that are valid one by one and contradict each other."""
 
+import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 from itertools import combinations
 from os.path import normpath
 from pathlib import PurePath
+from typing import Final
 
 from forebay.core.errors import SettingsError
 from forebay.core.events import DEFAULT_ORIGIN
@@ -12,6 +14,11 @@ from forebay.core.units import format_size
 from forebay.settings.addresses import ListenAddress, host_of, port_of
 from forebay.settings.model import ANONYMOUS_ID, OriginSettings, ServerSettings, Settings
 
+_BUCKET_ENDPOINT: Final = re.compile(
+    r"(?!s3\.).+\.(s3(?:-fips)?(?:\.dualstack)?(?:[.-][a-z]{2}(?:-[a-z]+)+-\d)?\.amazonaws\.com(?:\.cn)?"
+    r"|oss-[a-z0-9-]+\.aliyuncs\.com)"
+)
+"""A bucket in front of an endpoint, as consoles show it. Names of VPC endpoints are others."""
 NO_KEYS = (
     "at least one: [[auth.keys]] with id, secret_env and grants in the file, or FOREBAY_AUTH__KEYS in the environment; "
     'or --open (auth.mode = "open") to check nobody, on loopback only'
@@ -93,6 +100,9 @@ def _origin(where: str, origin: OriginSettings, server: ServerSettings) -> Itera
         if host.startswith("s3."):
             allowed = f"the endpoint of OSS's own protocol: {host.removeprefix('s3.')}"
             yield SettingsError(f"{where}.endpoint", origin.endpoint, allowed)
+    if (of_bucket := _BUCKET_ENDPOINT.fullmatch(host_of(origin.endpoint))) is not None:
+        allowed = f"an endpoint without a bucket, which clients name: {of_bucket[1]}"
+        yield SettingsError(f"{where}.endpoint", origin.endpoint, allowed)
     port = port_of(origin.endpoint)
     here = ListenAddress(host_of(origin.endpoint), port)
     for listener, address in _listeners(server):
