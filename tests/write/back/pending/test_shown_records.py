@@ -232,13 +232,15 @@ def test_a_replaced_part_stays_until_its_upload_ends() -> None:
     assert rig.superseded == [_id(6)], "a part that comes after the end"
 
 
-def test_parts_that_come_after_their_completion_are_kept() -> None:
+@pytest.mark.parametrize("order", [(2, 0, 1), (0, 2, 1)])
+def test_parts_that_come_after_their_completion_are_kept(order: tuple[int, ...]) -> None:
     """Nothing but the arrival of the object settles what a completion lists."""
     rig = _Rig()
     create, part, complete, _ = _upload(1)
-    for number, entry in ((2, complete), (0, create), (1, part)):
-        rig.shown.show(entry, _id(number), b"x", is_recovered=False)
+    for number in order:
+        rig.shown.show((create, part, complete)[number], _id(number), b"x", is_recovered=False)
     assert (rig.superseded, rig.uploads.by_id, list(rig.uploads.parts)) == ([], {}, [_id(1)])
+    assert (list(rig.shown.refused), rig.carried_out) == ([], [_id(2)])
     rig.shown.forget(_id(2))
     rig.shown.show(part, _id(3), b"late", is_recovered=False)
     assert rig.superseded == [_id(3)]
@@ -287,8 +289,20 @@ def test_a_completion_without_a_part_is_refused_late(settled: int) -> None:
     if settled == 1:
         assert (list(rig.shown.refused), rig.superseded, rig.shown.writes) == ([_id(2)], [_id(2)], {})
         assert (len(rig.pending), rig.shown.sums.writes) == (0, 0)
+        rig.shown.settle_orphans()
+        assert rig.superseded == [_id(2), _id(5)], "its other parts"
     else:
         assert (list(rig.shown.refused), list(rig.shown.writes)) == ([], [_id(2)])
+
+
+def test_a_kept_completion_without_a_part_stays() -> None:
+    """It is of another origin: a person decides."""
+    rig = _Rig()
+    create, part, complete, _ = _upload(1)
+    for number, entry in ((0, create), (1, part), (2, complete)):
+        rig.shown.keep(entry, _id(number), b"x", "of another origin")
+    rig.shown.refuse_without({_id(1)})
+    assert (list(rig.shown.refused), list(rig.shown.kept)) == ([], [_id(2)])
 
 
 @pytest.mark.parametrize("is_carried", [False, True])
@@ -359,7 +373,7 @@ def test_what_a_scan_finds_of_ended_uploads_is_settled() -> None:
     create, part, complete, _ = _upload(1)
     rig.shown.refuse_found(_id(7))
     rig.shown.settle_found([_id(8)])
-    assert (rig.superseded, list(rig.shown.refused)) == ([_id(7), _id(8)], [_id(7)])
+    assert (rig.superseded, list(rig.shown.refused), rig.shown.in_memory) == ([_id(7), _id(8)], [_id(7)], 0)
     rig.shown.refuse_found(_id(7))
     rig.shown.settle_found([_id(8)])
     assert rig.superseded == [_id(7), _id(8)], "they are known"

@@ -229,7 +229,7 @@ class ShownRecords:
     def refuse_without(self, settled: Collection[RecordId]) -> None:
         """Refuses the completions that list one of these parts. For a worker that takes the drain over: the one before
         it had settled them, and told nobody."""
-        for record in self._completed if settled else ():
+        for record in self._completed:
             write = self.writes.get(record)
             if write is not None and any(part.record in settled for part in write.parts):
                 del self.writes[record]
