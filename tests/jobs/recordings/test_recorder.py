@@ -18,6 +18,7 @@ from forebay.jobs.recordings import recorder as module
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.recorder import IDLE_AFTER, MAX_TRACKS, Recorder
 from forebay.jobs.recordings.recording import Recording
+from forebay.jobs.recordings.recording_access import LocalRecordings
 from forebay.jobs.recordings.worker_order import SMALL
 from forebay.policy.rules import Rules
 from forebay.protocol.recordings.recording_file import RecordingDecoder
@@ -210,3 +211,20 @@ async def test_reads_do_not_wait_for_a_worker_that_stays_away(rig: RecorderRig) 
     answer_some()
     rig.recorder.close()
     assert rig.counts["recorded"] == 1 + 3 * SMALL
+
+
+async def test_a_listing_counts_what_is_in_memory(rig: RecorderRig) -> None:
+    await rig.catalogue.open()
+    local = LocalRecordings(rig.catalogue, rig.recorder.save, rig.recorder.cut, rig.recorder.leave)
+    rig.read(KEYS[:40])
+    assert [(each.reads, each.size) for each in await local.infos()] == [(40, 400)]
+    rig.read(KEYS[40:])
+    assert [(each.reads, each.size) for each in await local.infos()] == [(60, 600)]
+    for start in range(0, 60, 20):
+        rig.read(KEYS[start : start + 20])
+    assert [(each.state, each.reads, each.size) for each in await local.infos()] == [
+        ("automatic", 60, 600),
+        ("recording", 60, 600),
+    ]
+    rig.recorder.close()
+    assert [(each.reads, each.size) for each in await local.infos()] == [(60, 600)] * 2

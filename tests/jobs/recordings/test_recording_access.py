@@ -30,7 +30,7 @@ def names_in(directory: Path) -> list[str]:
 @pytest.mark.parametrize("is_remote", [False, True])
 async def test_a_recording_is_stored_named_read_and_removed(tmp_path: Path, is_remote: bool) -> None:
     catalogue = RecordingCatalogue(tmp_path, 1 << 20, TaskRegistry(), lambda: 1_000_000.0)
-    local = LocalRecordings(catalogue, lambda _: None, lambda _: None)
+    local = LocalRecordings(catalogue, lambda: None, lambda _: None, lambda _: None)
 
     async def call(request: Document) -> Document:
         answer: Document = json.loads(json.dumps(await local.answer(json.loads(json.dumps(request)))))
@@ -60,7 +60,7 @@ async def test_listings_have_the_sizes_of_what_is_not_written_yet(tmp_path: Path
     recording = catalogue.begin("bucket", "user", "set", "run", 1)
     catalogue.append(recording, NumberedReader().page(keys))
     catalogue.end(recording, index_of(keys))
-    [info] = await LocalRecordings(catalogue, lambda _: None, lambda _: None).infos()
+    [info] = await LocalRecordings(catalogue, lambda: None, lambda _: None, lambda _: None).infos()
     assert (info.reads, info.size) == (50, 50_000)
     assert info.file_size > 200
     await catalogue.close()
@@ -78,7 +78,7 @@ async def test_the_latest_automatic_recording_is_saved_or_cut(tmp_path: Path) ->
         cut.append(bucket)
         catalogue.end(recording, index_of(keys))
 
-    local = LocalRecordings(catalogue, end, lambda _: None)
+    local = LocalRecordings(catalogue, lambda: None, end, lambda _: None)
     assert await local.content("bucket", recording.name, "user") is None, "it is not ended"
     saved = await local.save("bucket", "", "nightly", "", "user")
     assert saved is not None
@@ -96,7 +96,7 @@ async def test_a_collector_that_is_gone_is_tried_again_later() -> None:
 
 async def test_an_operator_means_what_belongs_to_nobody(tmp_path: Path) -> None:
     catalogue = RecordingCatalogue(tmp_path, 1 << 20, TaskRegistry(), lambda: 1_000_000.0)
-    local = LocalRecordings(catalogue, lambda _: None, lambda _: None)
+    local = LocalRecordings(catalogue, lambda: None, lambda _: None, lambda _: None)
     for principal in ("a", "", "b"):
         await local.store("bucket", "name", principal, FILE)
     infos = await local.infos()

@@ -145,6 +145,7 @@ class RecordingCatalogue:
             self._on_dropped(len(page))
             return
         recording.reads += len(page)
+        recording.tail_reads = 0
         self._write(recording, lambda files: files.append(recording, page))
         if not page.source.is_numbered:  # reads that are events of their own: a MiB, perhaps
             self.write_out()
@@ -153,7 +154,7 @@ class RecordingCatalogue:
         """Keeps, for the case of a kill, what will be appended but may still be told apart from the next epoch."""
         if recording.id not in self._recordings:
             return
-        behind = recording.reads
+        behind, recording.tail_reads = recording.reads, sum(map(len, pages))
         self._write(recording, lambda files: files.write_tail(recording, behind, pages))
 
     def append_prefix(self, recording: Recording, source: Recording, reads: int) -> None:
@@ -171,6 +172,7 @@ class RecordingCatalogue:
             self.remove(recording)
             return
         recording.state, recording.index, recording.ended = "automatic", index, self._clock()
+        recording.tail_reads = 0
         self._write(recording, lambda files: files.end(recording))
         of_track = [each for each in self.in_bucket(recording.bucket) if each.track == recording.track]
         for each in recordings_to_drop(of_track):

@@ -50,7 +50,7 @@ class KeptRecordings:
             lambda event: count(event, 1),
         )
         self.recorder = Recorder(self.catalogue, self.follower, lambda: policy().rules, monotonic, count)
-        self.local = LocalRecordings(self.catalogue, self.recorder.cut, self.recorder.leave)
+        self.local = LocalRecordings(self.catalogue, self.recorder.save, self.recorder.cut, self.recorder.leave)
 
     async def start(self) -> None:
         """Loads what an earlier process has left, and listens if a rule records or follows."""

@@ -263,6 +263,7 @@ class ReaderTrack:
             self._reach_end(*self._followed)
         recording, whole = self._recording, self._whole
         self._recording = self._whole = self._prefix = None
+        self._saved = 0
         self._candidates.begin_epoch()
         self._recent.keep(self._recorder.count)
         self._epoch += 1

@@ -129,10 +129,15 @@ class Recorder:
         """Ends the tracks of readers that have stopped, and has what the others read written. Called every few
         seconds: what is later is lost when the process is killed."""
         self.end_idle()
-        for key, track in self._tracks.items():
-            self._note(key, self._orders[key].release_stale())
-            track.save()
+        for key, order in self._orders.items():
+            self._note(key, order.release_stale())
+        self.save()
         self._catalogue.write_out()
+
+    def save(self) -> None:
+        """Saves what no page has yet, for the case of a kill, and for listings."""
+        for track in self._tracks.values():
+            track.save()
 
     def end_idle(self, *, force: bool = False) -> None:
         """Ends the tracks of readers that have stopped. `force`: that of the one that is idle longest, in any case."""

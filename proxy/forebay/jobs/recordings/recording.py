@@ -59,8 +59,10 @@ class Recording:
     """The files of the names that its file has numbers of."""
     index: AnchorIndex = field(default_factory=AnchorIndex, compare=False)
     """Empty while it is recorded."""
-    with_tail: tuple[int, int] = field(default=(0, 0), compare=False)
-    """Reads and their bytes while it is recorded, those of its tail included, as that was written last."""
+    tail_reads: int = field(default=0, compare=False)
+    """Reads behind `reads` that no page has yet, when they were saved last."""
+    tail_size: int = field(default=0, compare=False)
+    """Bytes of these reads."""
 
     @property
     def latest_use(self) -> float:

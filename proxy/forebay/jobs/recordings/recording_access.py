@@ -22,7 +22,6 @@ from forebay.peers.frames import Document
 
 def recording_info(recording: Recording) -> RecordingInfo:
     """What is known of a recording."""
-    reads, size = recording.with_tail if recording.state == "recording" else (0, 0)
     return RecordingInfo(
         recording.bucket,
         recording.name,
@@ -34,8 +33,8 @@ def recording_info(recording: Recording) -> RecordingInfo:
         recording.used or None,
         recording.run,
         recording.epoch,
-        max(recording.reads, reads),
-        max(recording.size, size),
+        recording.reads + recording.tail_reads,
+        recording.size + recording.tail_size,
         recording.file_size,
         len(recording.index),
     )
@@ -72,17 +71,23 @@ class LocalRecordings:
     """The recordings in the worker that keeps them."""
 
     def __init__(
-        self, catalogue: RecordingCatalogue, cut: Callable[[str], None], leave: Callable[[Recording], None]
+        self,
+        catalogue: RecordingCatalogue,
+        save: Callable[[], None],
+        cut: Callable[[str], None],
+        leave: Callable[[Recording], None],
     ) -> None:
-        """`cut` ends the recordings of a bucket that are being made. `leave` is called with one that is about to be
-        removed."""
+        """`save` has all that was read so far saved. `cut` ends the recordings of a bucket that are being made. `leave`
+        is called with one that is about to be removed."""
         self._catalogue = catalogue
+        self._save = save
         self._cut = cut
         self._leave = leave
 
     async def infos(self, bucket: str | None = None) -> list[RecordingInfo]:
         """From the catalogue."""
         await self._catalogue.open()
+        self._save()
         await self._catalogue.settle()
         found = self._catalogue.recordings if bucket is None else self._catalogue.in_bucket(bucket)
         return [recording_info(each) for each in found]

@@ -119,7 +119,7 @@ class RecordingFiles:
         chunk, names_size = self._encoded(recording, growing.encoder, page)
         growing.waiting.append(chunk)
         growing.portable_size += len(chunk) + names_size
-        recording.size = growing.encoder.size
+        recording.size, recording.tail_size = growing.encoder.size, 0
         if len(growing.waiting) > MAX_WAITING:
             self._write_waiting(recording)
         return len(chunk)
@@ -182,15 +182,15 @@ class RecordingFiles:
         encoder = RecordingEncoder()
         pieces = [encoder.start(RecordingHeader(int(recording.began)))]
         pieces += [self._encoded(recording, encoder, page)[0] for page in pages]
+        recording.tail_size = encoder.size
         content = b"".join([_BEHIND.pack(behind), *pieces, encoder.end()])
         self._write_waiting(recording)
         self._replace(self._directory / f"{recording.id}.tail", content)
-        recording.with_tail = behind + sum(map(len, pages)), recording.size + encoder.size
 
     def end(self, recording: Recording) -> int:
         """Ends a recording, whose state and index are final. Returns the size of its end."""
         growing = self._grow(recording)
-        chunk = growing.encoder.end()
+        chunk, recording.tail_size = growing.encoder.end(), 0
         growing.waiting.append(chunk)
         self._write_waiting(recording)
         del self._growing[recording.id]
