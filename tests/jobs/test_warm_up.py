@@ -311,6 +311,19 @@ async def test_a_rate_bounds_the_bytes_from_the_origin() -> None:
         assert (again.state, again.bytes_done, again.bytes_fetched) == ("done", 4 << 20, 0)
 
 
+async def test_a_rate_counts_a_small_object_by_its_size() -> None:
+    async with fetch_rig() as rig:
+        put_many(rig)
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), method="GET")
+        jobs = warm_ups(rig, twenty_objects)
+        job = await start_job(jobs, NAME.bucket, "key", rate=1 << 20, concurrency=8)  # no clock moves
+        await gate.reached(8)
+        gate.open()
+        with rig.timers.flowing(0.1, progress=lambda: job.bytes_fetched):
+            await jobs.wait(job.id)
+        assert job.bytes_fetched == len(MANY) * 2 * BLOCK
+
+
 async def test_a_rate_delays_no_small_object_that_is_cached() -> None:
     async with fetch_rig() as rig:
         put_many(rig)

@@ -81,6 +81,10 @@ class _Wanted:
         """Whether nothing more is to be done."""
         return self.problem is not None or (self.end is not None and self.next >= self.end)
 
+    def most(self, size: int) -> int:
+        """The bytes that a piece of `size` fetches at most, as far as the size of the object is known."""
+        return size if self.entry.size is None else min(size, max(0, self.entry.size - self.next))
+
     def piece(self, size: int) -> WarmUpPiece:
         """The next piece, of at most `size` bytes."""
         entry, stop = self.entry, self.next + size
@@ -253,14 +257,14 @@ class WarmUpFetch:
             size = max(RATED_PIECE_BYTES, self._warmer.block_size(name))
         while not wanted.is_complete:
             _, _, start, stop = wanted.piece(size)
-            fetched = wanted.fetched
+            fetched, most = wanted.fetched, wanted.most(size)
             if rate is not None:
-                await rate.acquire(size)
+                await rate.acquire(most)
             try:
                 await self._warmer.warm(name, self._job.id, report, start, stop)
             finally:
                 if rate is not None:
-                    rate.refund(size - (wanted.fetched - fetched))
+                    rate.refund(most - (wanted.fetched - fetched))
             wanted.next = start + size if stop is None else stop
 
     def _note(self, wanted: _Wanted, progress: WarmUpProgress) -> None:
