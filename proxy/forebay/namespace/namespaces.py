@@ -27,7 +27,7 @@ class NamespaceState(NamedTuple):
     bucket: str
     prefix: str
     keys: int
-    """Of the snapshot that answers; of the one under way if there is none."""
+    """The number of keys in the snapshot that answers, or in the one under way if there is none."""
     size: int
     """Bytes on disk."""
     age: float | None

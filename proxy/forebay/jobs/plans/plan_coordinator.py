@@ -88,7 +88,7 @@ class PlanCoordinator:
         self._runners: dict[str, PlanRunner] = {}
         """Queued and running, by id, in the order in which they were sent."""
         self._recorded: dict[str, int] = {}
-        """Of those that run, by version: up to where they were read, as the store has it."""
+        """The position of the reader of each plan that runs, as the store has it; by the version of the plan."""
         self._ended: dict[str, PlanProgress] = {}
         """The latest of each id, in the order in which they ended."""
         self._unsubscribe: Callable[[], None] | None = None

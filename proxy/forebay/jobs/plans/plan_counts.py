@@ -54,9 +54,9 @@ class RunnerCounts:
         self.failed = 0
         self.fetched_blocks = 0
         self.fetched_bytes = 0
-        """Bytes of these blocks."""
+        """Bytes of the fetched blocks."""
         self.useless_bytes = 0
-        """Of these, bytes that were dropped unread."""
+        """Bytes that were fetched and dropped unread."""
 
     def note_read(self, ready: int, late: int) -> None:
         """So many entries were read."""

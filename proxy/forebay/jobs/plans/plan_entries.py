@@ -120,7 +120,7 @@ class PlanEntries:
     def __init__(self, directory: Path, keys: Path | None = None) -> None:
         """`keys`: the directory of the keys that the indices are of; None: the plan's own."""
         self._numbers: dict[str, int | None] = {}
-        """Of keys that were looked for, in the list of keys."""
+        """The positions, in the list of keys, of the keys that were looked for; None: the list has no such key."""
         with ExitStack() as opened:
             self._table = KeyTable(keys or directory)
             opened.callback(self._table.close)

@@ -30,7 +30,7 @@ from forebay.jobs.plans.plan_entries import KeyTable
 from forebay.jobs.plans.plan_files import PlanFiles, plan_id
 
 PREFIX: Final = "keys-"
-"""Of the directories."""
+"""The beginning of the names of the directories."""
 MAX_UNUSED: Final = 64
 KEPT_SECONDS: Final = 86400.0
 

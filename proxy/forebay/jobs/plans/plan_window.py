@@ -23,7 +23,8 @@ from forebay.jobs.plans.plan_entries import PlanEntry
 SPREAD: Final = 8192
 """Entries by which arrivals may differ from the plan: 16 workers with two batches of 256 each."""
 NEAR: Final = 512
-"""The same for what is most of the lead, until the reader is seen to read from further behind: 16 workers with 32."""
+"""Entries behind the front that stay although they are most of the lead, until the reader is seen to read from further
+behind: 16 workers with 32 each."""
 MOST_AHEAD: Final = 2 * SPREAD
 """Entries that are fetched ahead of the front, however small: each takes half a KiB here."""
 LOAD_SIZE: Final = 256

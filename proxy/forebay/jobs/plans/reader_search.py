@@ -21,7 +21,7 @@ from forebay.jobs.plans.scattered_reads import ScatteredReads
 STRAYS: Final = 32
 """Reads in a row that are not in the window, after which they are looked for in the rest of the plan."""
 MOST_STRAYS: Final = 4096
-"""The same after searches that found nothing: a reader of something else costs few searches."""
+"""The most such reads, after searches that found nothing: a reader of something else costs few searches."""
 KEYS: Final = 4
 """Different keys that are looked for."""
 ROUNDS: Final = 16

@@ -34,7 +34,7 @@ class RecordingCandidates:
         self._may_follow = may_follow
         self._recognisers: dict[str, tuple[Recording, Recogniser]] = {}
         self._known_version = -1
-        """Of the catalogue, when the candidates were chosen."""
+        """The version of the catalogue from which the candidates were chosen."""
         self._attentive = ATTENTIVE_READS
         self._compared = 0
         """Reads since `compare_next`, while no recording was followed."""

@@ -25,10 +25,10 @@ MAX_READS: Final = 1 << 23
 """Reads of one recording; behind them the next one begins."""
 _SMALL: Final = 1024
 _STEP: Final = 16
-"""Of an epoch of fewer than _SMALL reads the end is looked for after each _STEP: another one may fit into a batch."""
+"""Reads after which the end of an epoch of fewer than _SMALL is looked for: another epoch may fit into a batch."""
 _LARGE_STEP: Final = 128
-"""Of a larger one after so many: what is behind the end is new again, and added at once. The first step of a batch is
-as short as tells an end, as most repeated reads are one."""
+"""Reads after which the end of a larger epoch is looked for: what is behind the end is new again, and added at once.
+The first step of a batch is as short as tells an end, as most repeated reads are one."""
 
 _UNNOTICED: Final = 4 * SHARE
 """Repeated reads are hardly ever more before a sentinel is among them."""

@@ -104,7 +104,7 @@ class ReaderTrack:
         self._whole: Recording | None = None
         """The recording that this epoch went along from its beginning to its end."""
         self._recent = RecentReads()
-        """Of the epoch."""
+        """The latest reads of this epoch."""
 
     @property
     def recording(self) -> Recording | None:

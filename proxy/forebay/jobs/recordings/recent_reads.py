@@ -41,5 +41,5 @@ class RecentReads:
 
     @property
     def hashes(self) -> frozenset[int]:
-        """Of all of them."""
+        """The hashes of all these reads."""
         return frozenset().union(*self._batches)

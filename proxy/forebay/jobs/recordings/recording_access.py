@@ -85,7 +85,7 @@ class LocalRecordings:
         self._leave = leave
 
     async def infos(self, bucket: str | None = None) -> list[RecordingInfo]:
-        """From the catalogue."""
+        """Returns what the catalogue has."""
         await self._catalogue.open()
         self._save()
         await self._catalogue.settle()
@@ -93,7 +93,7 @@ class LocalRecordings:
         return [recording_info(each) for each in found]
 
     async def content(self, bucket: str, name: str, principal: str) -> bytes | None:
-        """From the file."""
+        """Returns what the file has."""
         await self._catalogue.open()
         recording = self._catalogue.find(bucket, name, principal)
         if recording is None or recording.state == "recording":
@@ -104,7 +104,7 @@ class LocalRecordings:
             return None
 
     async def store(self, bucket: str, name: str, principal: str, content: bytes) -> RecordingInfo:
-        """Into a file."""
+        """Keeps the content in a file."""
         await self._catalogue.open()
         found = await run_cooperatively(filter_recording(content))
         return recording_info(await self._catalogue.add(bucket, name, principal, found))
@@ -112,7 +112,7 @@ class LocalRecordings:
     async def save(
         self, bucket: str, source: str, name: str, principal: str, owner: str | None
     ) -> RecordingInfo | None:
-        """In the catalogue."""
+        """Names the recording in the catalogue."""
         await self._catalogue.open()
         recording = self._catalogue.find(bucket, source, principal) if source else self._latest(bucket)
         if recording is None or recording.state == "recording":
@@ -152,17 +152,17 @@ class RemoteRecordings:
         self._call = call
 
     async def infos(self, bucket: str | None = None) -> list[RecordingInfo]:
-        """By a call."""
+        """Returns what the worker that keeps them answers."""
         answer = await self._send("infos", bucket=bucket)
         return [RecordingInfo(**each) for each in answer["infos"]]
 
     async def content(self, bucket: str, name: str, principal: str) -> bytes | None:
-        """By a call."""
+        """Returns the file that the other worker answers with."""
         answer = await self._send("content", bucket=bucket, name=name, principal=principal)
         return b64decode(answer["content"]) if answer["content"] is not None else None
 
     async def store(self, bucket: str, name: str, principal: str, content: bytes) -> RecordingInfo:
-        """By a call. The content was verified here before."""
+        """Sends the content to the other worker. It was verified here before."""
         encoded = b64encode(content).decode()
         return RecordingInfo(
             **(await self._send("store", bucket=bucket, name=name, principal=principal, content=encoded))["info"]
@@ -171,12 +171,12 @@ class RemoteRecordings:
     async def save(
         self, bucket: str, source: str, name: str, principal: str, owner: str | None
     ) -> RecordingInfo | None:
-        """By a call."""
+        """Has the other worker name it."""
         answer = await self._send("save", bucket=bucket, source=source, name=name, principal=principal, owner=owner)
         return RecordingInfo(**answer["info"]) if answer["info"] is not None else None
 
     async def remove(self, bucket: str, name: str, principal: str) -> bool:
-        """By a call."""
+        """Has the other worker remove it."""
         return bool((await self._send("remove", bucket=bucket, name=name, principal=principal))["found"])
 
     async def _send(self, method: str, **arguments: Any) -> Document:

@@ -127,7 +127,7 @@ def _is_visible(info: RecordingInfo, owner: ResourceOwner) -> bool:
 
 
 def _unique(infos: list[RecordingInfo], owner: ResourceOwner) -> list[RecordingInfo]:
-    """Of several with one name the owner's."""
+    """Returns one recording for each name: the owner's, if there is one."""
     by_name = {each.name: each for each in sorted(infos, key=lambda each: each.principal == owner.principal.id)}
     return list(by_name.values())
 

@@ -44,7 +44,7 @@ class IndexFile:
         self._fd = fd
         self._decoded: OrderedDict[int, MemberBlock] = OrderedDict()
         self._hidden: dict[int, int] = {}
-        """Of blocks with tombstones: a bit for each member that has one."""
+        """The deleted members of each block that has some, by the number of the block: a bit for each member."""
         self.applied: set[str] = set()
         """The keys of the objects whose tombstones it knows."""
         weakref.finalize(self, os.close, fd)

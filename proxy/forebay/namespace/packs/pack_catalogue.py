@@ -89,7 +89,7 @@ class PackCatalogue:
         self._observe = observe
         self._clock = clock
         self.directory = Path(tempfile.gettempdir()) if directory is None else directory
-        """Of the copies of indexes."""
+        """The directory of the copies of indexes."""
         self._known: dict[tuple[str, str], _Known] = {}
 
     async def view(self, bucket: str, packed: str, freshness: MaxAge | Immutable) -> PackView:

@@ -25,7 +25,7 @@ from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
 
 _BATCH: Final = 1000
 _BLOCK: Final = 1 << 20
-"""Of heads that only make an entry."""
+"""The block size of heads from which only an entry is made."""
 
 
 class PackedPages(OriginPages):
