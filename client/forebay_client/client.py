@@ -33,12 +33,14 @@ from forebay_client.objects import (
     checked_bucket,
     checked_key,
     checked_keys,
+    index_of,
 )
 from forebay_client.resource_calls import ResourceCalls
 from forebay_client.transport.fork_safety import renew_after_fork
 from forebay_client.transport.object_request import FilePart, ObjectRequest, ObjectResponse
 from forebay_client.transport.request_sender import RequestSender
 from forebay_client.transport.signed_request import ObjectRequestSigner
+from forebay_client.transport.upload_content import size_of_file
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -233,9 +235,9 @@ class Client(ResourceCalls):
         metadata: Mapping[str, str] | None = None,
     ) -> ObjectInfo:
         """Writes a file, which must not change meanwhile. One of more than `part_size` bytes travels in parts of that
-        size, in parallel; an upload that fails is aborted. Raises OSError where the file can't be read."""
-        file, key = Path(path), checked_key(key)
-        size = file.stat().st_size
+        size, in parallel; an upload that fails is aborted. Raises OSError where it can't be read, or is a pipe."""
+        file, key, part_size = Path(path), checked_key(key), index_of(part_size, "part_size")
+        size = size_of_file(file)
         headers = upload_headers(content_type, metadata)
         if size <= part_size:
             return put_content(self._send, bucket, key, FilePart(file, 0, size), size, headers)
@@ -267,8 +269,10 @@ class Client(ResourceCalls):
     def presign(self, bucket: str, key: str, *, method: str = "GET", expires: int = 3600) -> str:
         """A URL by which anybody may read an object (or write it: `method="PUT"`) for `expires` seconds, with this
         client's rights. Temporary credentials may end it before. Nothing is sent."""
-        if not 1 <= expires <= LONGEST_PRESIGNED:
+        if not 1 <= index_of(expires, "expires") <= LONGEST_PRESIGNED:
             raise ValueError(f"expires is 1 to {LONGEST_PRESIGNED} seconds")
+        if not (str(method).isascii() and str(method).isalpha() and str(method).isupper()):
+            raise ValueError(f"a method is one such as GET, not {method!r}")
         return self._signer.presign(method, bucket, checked_key(key), expires)
 
     # The client itself

@@ -73,7 +73,7 @@ def find_credentials(
     if access_key is not None or secret_key is not None:
         if not access_key or not secret_key:
             raise ClientConfigurationError("access_key and secret_key belong together")
-        return FixedCredentials(SecretKey(access_key, secret_key, session_token))
+        return FixedCredentials(_secret(access_key, secret_key, session_token))
     sources = (_OSS, _AWS) if dialect == "oss" else (_AWS,)
     if not profile.is_named:
         for names in sources:
@@ -95,7 +95,26 @@ def find_credentials(
 
 
 def _of_values(access_key: str | None, secret_key: str | None, token: str | None) -> SecretKey | None:
-    return SecretKey(access_key, secret_key, token or None) if access_key and secret_key else None
+    return _secret(access_key, secret_key, token or None) if access_key and secret_key else None
+
+
+def _secret(access_key: str, secret_key: str, token: str | None) -> SecretKey:
+    if not isinstance(secret_key, str):
+        raise ClientConfigurationError(f"the secret key is text, not {type(secret_key).__name__}")
+    return SecretKey(
+        check_header_text("the access key", access_key),
+        secret_key,
+        check_header_text("the session token", token) if token is not None else None,
+    )
+
+
+def check_header_text(name: str, value: str) -> str:
+    """`value`, as it is. Raises ClientConfigurationError, which does not repeat it, for what no header holds."""
+    if not isinstance(value, str):
+        raise ClientConfigurationError(f"{name} is text, not {type(value).__name__}")
+    if not (value.isascii() and value.isprintable()):
+        raise ClientConfigurationError(f"{name} has a character that no header holds, a line end for instance")
+    return value
 
 
 def _of_botocore(profile: SharedProfile) -> BotocoreCredentials | None:

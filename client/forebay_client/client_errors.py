@@ -34,7 +34,7 @@ class ClientError(Exception):
         super().__init__(self._text())
 
     def _text(self) -> str:
-        location = f"s3://{self.bucket}/{_readable(self.key or '')}: " if self.bucket is not None else ""
+        location = f"s3://{_readable(self.bucket)}/{_readable(self.key or '')}: " if self.bucket is not None else ""
         known = [f"HTTP {self.status}"] if self.status is not None else []
         known += [self.code] if self.code else []
         known += [f"request {self.request_id}"] if self.request_id else []
@@ -107,11 +107,11 @@ def error_of_response(
     return kind(reason, bucket=bucket, key=key, status=status, code=code or None, request_id=request_id)
 
 
-def _readable(key: str) -> str:
-    """A key in a message: line ends, control characters and halves of characters as escapes."""
-    if key.isprintable():
-        return key
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in key)
+def _readable(name: str) -> str:
+    """A name in a message: line ends, control characters and halves of characters as escapes."""
+    if name.isprintable():
+        return name
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in name)
 
 
 def _rebuilt(

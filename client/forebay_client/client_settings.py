@@ -16,10 +16,11 @@ https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, get_args
+from operator import index
+from typing import Final, Literal, SupportsIndex, TypeAlias, get_args
 from urllib.parse import SplitResult, urlsplit
 
-from forebay_client.client_credentials import CredentialSource, find_credentials
+from forebay_client.client_credentials import CredentialSource, check_header_text, find_credentials
 from forebay_client.client_errors import ClientConfigurationError
 from forebay_client.shared_profile import SharedProfile, read_profile
 from forebay_client.transport.http_proxy import HttpProxy, find_proxy
@@ -29,6 +30,8 @@ AddressingStyle: TypeAlias = Literal["path", "virtual"]
 
 DEFAULT_RETRIES: Final = 4
 
+_LONGEST: Final = 1_000_000
+"""Seconds: the most that all timers of a system take."""
 _TRUE: Final = frozenset({"true", "1", "yes"})
 _VALIDATION: Final = "aws_response_checksum_validation"
 _PORTS: Final = {"http": 80, "https": 443}
@@ -95,10 +98,16 @@ def resolve_settings(
         raise ClientConfigurationError(f"dialect is 's3' or 'oss', not {dialect!r}")
     if addressing not in get_args(AddressingStyle):
         raise ClientConfigurationError(f"addressing is 'path' or 'virtual', not {addressing!r}")
-    if connections < 1 or (retries or 0) < 0 or not timeout > 0:
-        raise ClientConfigurationError("connections is at least 1, retries at least 0, timeout more than 0 seconds")
+    connections = _whole("connections", connections, 1)
+    retries = None if retries is None else _whole("retries", retries, 0)
+    try:
+        is_usable = 0 < timeout <= _LONGEST
+    except TypeError:
+        is_usable = False
+    if not is_usable:
+        raise ClientConfigurationError(f"timeout is seconds, more than 0 and at most {_LONGEST}; not {timeout!r}")
     shared = read_profile(profile, environ)
-    chosen_region = region or _region(dialect, shared, environ)
+    chosen_region = check_header_text("the region", region or _region(dialect, shared, environ))
     server = parse_server_url(endpoint or _endpoint(dialect, chosen_region, shared, environ))
     return ClientSettings(
         server,
@@ -107,7 +116,7 @@ def resolve_settings(
         "oss" if dialect == "oss" else "s3",
         # Alibaba's own endpoints know no other.
         "virtual" if addressing == "virtual" or server.host.endswith(".aliyuncs.com") else "path",
-        os.fspath(socket) if socket is not None else environ.get("FOREBAY_SOCKET"),
+        os.fsdecode(socket) if socket is not None else environ.get("FOREBAY_SOCKET"),
         connections,
         timeout,
         retries if retries is not None else _retries(shared, environ),
@@ -120,7 +129,8 @@ def resolve_settings(
 def parse_server_url(text: str) -> ServerUrl:
     """The server in `http://host:port`. Raises ClientConfigurationError for anything else, a path included."""
     try:
-        parts: SplitResult = urlsplit(text)
+        # urlsplit leaves out what is a line end, wherever it is.
+        parts: SplitResult = urlsplit(str(text) if str(text).isprintable() and " " not in str(text) else "")
         port = parts.port
     except ValueError:
         parts, port = SplitResult("", "", "", "", ""), None
@@ -131,6 +141,16 @@ def parse_server_url(text: str) -> ServerUrl:
         raise ClientConfigurationError("an endpoint has no user, no path and no query")
     scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
     return ServerUrl(scheme, parts.hostname, port or _PORTS[scheme])
+
+
+def _whole(name: str, value: SupportsIndex, least: int) -> int:
+    try:
+        number = index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise ClientConfigurationError(f"{name} is an int, at least {least}; not {value!r}")
+    return number
 
 
 def _retries(shared: SharedProfile, environ: Mapping[str, str]) -> int:

@@ -23,6 +23,8 @@ _META: Final = ("x-amz-meta-", "x-oss-meta-")
 
 def read_object(send: SendRequest, bucket: str, key: str, version_id: str | None = None) -> memoryview:
     """The whole object. Raises ClientError."""
+    if version_id is not None and not isinstance(version_id, str):
+        raise TypeError(f"version_id is a str, not {type(version_id).__name__}")
     query = (("versionId", version_id),) if version_id is not None else ()
     response = send(ObjectRequest("GET", bucket, key, query))
     found = content_range(response) if response.status == 206 else None

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from forebay_client.client_errors import RangeNotSatisfiable
-from forebay_client.objects import ObjectInfo
+from forebay_client.objects import ObjectInfo, bytes_to_fill, index_of
 from forebay_client.transport.body_checks import content_range
 from forebay_client.transport.error_document import corrupt_body
 from forebay_client.transport.object_request import ObjectRequest, SendRequest
@@ -46,7 +46,7 @@ class ObjectFile(io.BufferedIOBase):
         """`head`: for an empty object. Raises ObjectNotFound and the other ClientErrors."""
         self._send, self._executor = send, executor
         self.bucket, self.key = bucket, key
-        self._read_ahead = max(0, read_ahead)
+        self._read_ahead = max(0, index_of(read_ahead, "read_ahead"))
         self._position = 0
         self._window, self._window_start = memoryview(b""), 0
         self._window_size = min(FIRST_WINDOW, self._read_ahead)
@@ -83,6 +83,7 @@ class ObjectFile(io.BufferedIOBase):
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}.get(whence)
         if base is None:
             raise ValueError(f"no such whence: {whence}")
+        offset = index_of(offset)
         if base + offset < 0:
             raise ValueError(f"a negative position: {base + offset}")
         self._position = base + offset
@@ -91,7 +92,7 @@ class ObjectFile(io.BufferedIOBase):
     def read(self, size: int | None = -1, /) -> bytes:
         """`size` bytes, fewer only at the end of the object; all that are left if it is negative or None."""
         left = self._left()
-        wanted = left if size is None or size < 0 else min(size, left)
+        wanted = left if size is None or index_of(size, "size") < 0 else min(size, left)
         if self._window_start <= self._position and self._position + wanted <= self._window_start + len(self._window):
             at = self._position - self._window_start
             self._position += wanted
@@ -102,11 +103,12 @@ class ObjectFile(io.BufferedIOBase):
 
     def read1(self, size: int = -1, /) -> bytes:
         """At most `size` bytes, those that are here first."""
+        self._check_open()
         here = self._window_start + len(self._window) - self._position
         if not (self._window_start <= self._position and here > 0):
             self._fill(1)
             here = self._window_start + len(self._window) - self._position
-        return self.read(min(size, here) if size >= 0 else max(0, here))
+        return self.read(min(index_of(size, "size"), here) if size >= 0 else max(0, here))
 
     def peek(self, size: int = 1, /) -> bytes:
         """The buffered bytes from the position on, at least one before the end. `readline` reads as many at once."""
@@ -120,7 +122,7 @@ class ObjectFile(io.BufferedIOBase):
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
         """Fills the buffer, as far as the object goes."""
-        view = memoryview(buffer).cast("B")
+        view = bytes_to_fill(buffer)
         wanted = min(len(view), self._left())
         done = 0
         while done < wanted:

@@ -26,20 +26,25 @@ _META: Final = "x-amz-meta-"
 
 def upload_headers(content_type: str | None, metadata: Mapping[str, str] | None) -> dict[str, str]:
     """The headers of an upload. Raises InvalidRequest for a type and for metadata that a header can't hold."""
-    headers = {}
+    headers: dict[str, str] = {}
     if content_type is not None:
         if not isinstance(content_type, str):
             raise TypeError(f"a content type is text, not {type(content_type).__name__}")
         if not (content_type.isascii() and content_type.isprintable()):
             raise InvalidRequest(f"a content type is printable ASCII; {content_type!r} is not")
         headers["content-type"] = content_type
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise TypeError(f"metadata is a mapping, not {type(metadata).__name__}")
     for name, value in (metadata or {}).items():
-        if not isinstance(value, str):
-            raise TypeError(f"metadata is text; {name!r} is of type {type(value).__name__}")
+        for each in (name, value):
+            if not isinstance(each, str):
+                raise TypeError(f"metadata is text; {name!r} is of type {type(each).__name__}")
         if not (name.isascii() and value.isascii() and value.isprintable() and name.isprintable()):
             raise InvalidRequest(f"metadata is printable ASCII; {name!r} is not")
         if not HEADER_NAME.fullmatch(name.lower()):
             raise InvalidRequest(f"a name of metadata is a token, as that of a header; {name!r} is not")
+        if f"{_META}{name.lower()}" in headers:
+            raise InvalidRequest(f"names of metadata have no case; {name.lower()!r} is there twice")
         headers[f"{_META}{name.lower()}"] = value
     return headers
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from forebay_client.object_uploads import SMALLEST_PART, PartUpload, put_content
-from forebay_client.objects import ObjectInfo, bytes_of
+from forebay_client.objects import ObjectInfo, bytes_of, index_of
 from forebay_client.transport.object_request import SendRequest
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class WritableObject(io.BufferedIOBase):
         self._send, self._executor, self._headers = send, executor, headers
         self.bucket, self.key = bucket, key
         self.info: ObjectInfo | None = None
-        self._part_size = max(part_size, SMALLEST_PART)
+        self._part_size = max(index_of(part_size, "part_size"), SMALLEST_PART)
         self._part = bytearray()
         self._size = 0
         self._upload: PartUpload | None = None

@@ -118,7 +118,15 @@ def _bytes_of(data: "ReadableBuffer", wanted: str) -> memoryview:
         return view.cast("B")
     except TypeError:
         kind = "str: encode it first" if isinstance(data, str) else type(data).__name__
-        raise TypeError(f"{wanted}, or another contiguous buffer; not {kind}") from None
+        raise TypeError(f"{wanted}, or another contiguous buffer; not {kind}{_gaps_of(data)}") from None
+
+
+def _gaps_of(data: object) -> str:
+    """What is to be said of a buffer with gaps, or of another order than C's."""
+    try:
+        return "" if memoryview(data).c_contiguous else " that has gaps"  # type: ignore[arg-type] # that is the question
+    except TypeError:
+        return ""
 
 
 def checked_bucket(bucket: str) -> str:
@@ -130,12 +138,13 @@ def checked_bucket(bucket: str) -> str:
     return bucket
 
 
-def index_of(position: SupportsIndex) -> int:
-    """A byte's position as an int: JSON has no integers of numpy. Raises TypeError for anything but an integer."""
+def index_of(position: SupportsIndex, name: str = "the position of a byte") -> int:
+    """A byte's position as an int: JSON has no integers of numpy. Raises TypeError for anything but an integer.
+    `name`: of another argument that is one."""
     try:
         return index(position)
     except TypeError:
-        raise TypeError(f"the position of a byte is an int, not {type(position).__name__}") from None
+        raise TypeError(f"{name} is an int, not {type(position).__name__}") from None
 
 
 def end_of(position: SupportsIndex | None) -> int | None:

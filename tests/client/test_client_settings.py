@@ -142,12 +142,43 @@ def test_the_retries_come_from_the_nearest_source(tmp_path: Path) -> None:
         {"endpoint": "http://user:p4ssword@host"},
         {"endpoint": "http://host:99999"},
         {"endpoint": "http://[::1"},
+        {"endpoint": "http://a b"},
+        {"endpoint": "http://h\r\nost"},
+        {"endpoint": 9000},
+        {"timeout": None},
+        {"timeout": "60"},
+        {"timeout": float("inf")},
+        {"timeout": float("nan")},
+        {"connections": "32"},
+        {"connections": 2.0},
+        {"retries": 1.5},
+        {"region": "us-east-1\n"},
+        {"region": 1},
+        {"access_key": "a\n", "secret_key": "p4ssword"},
+        {"access_key": b"a", "secret_key": "p4ssword"},
+        {"secret_key": b"p4ssword"},
+        {"session_token": "p4ssword\n"},
     ],
 )
 def test_unusable_arguments_are_named_without_secrets(tmp_path: Path, arguments: dict[str, Any]) -> None:
     with pytest.raises(ClientConfigurationError) as caught:
         settings_of(tmp_path, **arguments)
     assert "p4ssword" not in str(caught.value)
+
+
+def test_a_line_end_behind_a_variable_is_named(tmp_path: Path) -> None:
+    """As a file has it that a container's secret was made of."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"):
+        environ = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "s", name: "p4ssword\n"}
+        with pytest.raises(ClientConfigurationError, match="line end") as caught:
+            settings_of(tmp_path, environ, access_key=None, secret_key=None)
+        assert "p4ssword" not in str(caught.value)
+    with pytest.raises(ClientConfigurationError, match="region"):
+        settings_of(tmp_path, {"AWS_REGION": "us-east-1\n"})
+
+
+def test_a_path_of_the_socket_may_be_bytes(tmp_path: Path) -> None:
+    assert settings_of(tmp_path, socket=b"/run/forebay.sock").socket == "/run/forebay.sock"
 
 
 def test_the_authority_has_a_port_where_it_is_not_the_schemes() -> None:

@@ -1,12 +1,14 @@
 """Objects as files: what io promises, requests that follow a reader, and one version."""
 
 import asyncio
+import ctypes
 import io
 import os
 import tarfile
 import threading
 import zipfile
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
@@ -58,8 +60,18 @@ async def test_it_is_a_file(origin: FakeOrigin) -> None:
                 file.seek(-1)
             with pytest.raises(io.UnsupportedOperation):
                 file.write(b"x")
-        with pytest.raises(ValueError, match="closed"):
-            file.read(1)
+            file.seek(7)
+            no_int: Any = 1.5
+            for call in (file.seek, file.read, file.read1):
+                with pytest.raises(TypeError, match="is an int, not float"):
+                    call(no_int)
+            with pytest.raises(ValueError, match="read-only"):
+                file.readinto(b"bytes")
+            assert file.readinto((ctypes.c_int * 3 * 0)()) == 0
+            assert file.tell() == 7
+        for closed in (file.read, file.read1, file.peek):
+            with pytest.raises(ValueError, match="closed"):
+                closed(1)
 
     await dialogue(origin, run)
 

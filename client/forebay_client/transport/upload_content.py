@@ -1,15 +1,29 @@
 """The body of an upload: bytes in memory, or a part of a file. It can be read as often as an attempt needs it."""
 
+import errno
+import os
+import stat
 import zlib
 from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import sha256
+from pathlib import Path
 from typing import Final
 
 from forebay_client.transport.object_request import FilePart, UploadContent
 
 PIECE: Final = 1 << 20
 """Bytes that are read from a file at once."""
+
+
+def size_of_file(path: Path) -> int:
+    """Bytes of a file. Raises OSError, also for a pipe or a device, which has content of another size than it says."""
+    found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "no regular file", str(path))
+    return found.st_size
 
 
 def length_of(content: UploadContent) -> int:
