@@ -31,7 +31,7 @@ class PlanKeyList(NamedTuple):
     """A list of keys, as it is sent."""
 
     digest: bytes
-    """Its SHA-256."""
+    """The SHA-256 of `content`."""
     content: bytes
 
 

@@ -49,7 +49,7 @@ class PlanHandle:
     is_accepted: bool
     """False: the server knows no plans, and reads are as fast as it makes them."""
     entries: int = 0
-    """Of the plan, as Forebay counts them."""
+    """The entries of the plan, as Forebay counts them."""
     dropped: int = 0
     """Keys that the sender may not read."""
     _client: ResourceClient | None = field(default=None, repr=False, compare=False)
@@ -90,7 +90,7 @@ class _KnownKeys:
 
     keys: list[str]
     digest: bytes = b""
-    """Of their list; empty: nobody needed it, as no server with plans was met."""
+    """The SHA-256 of the list of keys; empty: nobody needed it, as no server with plans was met."""
 
 
 class ForebayResources:

@@ -13,10 +13,10 @@ class ObjectUri(NamedTuple):
     """The parts of a URI."""
 
     scheme: str
-    """Without what separates it."""
+    """`s3`, `oss` or `forebay`."""
     bucket: str
     key: str
-    """Of an object, or the prefix of several; may be empty."""
+    """The key of an object, or the prefix of several; may be empty."""
 
 
 def dialect_of(uri: str) -> "ClientDialect":

@@ -26,9 +26,9 @@ class ObjectInfo:
     size: int
     """Bytes."""
     etag: str
-    """As the server sent it, quotes included: as it is compared by If-Match."""
+    """The ETag as the server sent it, quotes included: the form that If-Match compares."""
     last_modified: datetime | None = None
-    """With its time zone, UTC."""
+    """The time of the last change, with its time zone, UTC; None: not known."""
     content_type: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     """The user's, without the prefix `x-amz-meta-`; names in lower case."""
@@ -103,7 +103,7 @@ def bytes_of(data: "ReadableBuffer") -> memoryview:
 
 
 def bytes_to_fill(buffer: "WriteableBuffer") -> memoryview:
-    """Likewise, of one that is written to. Raises ValueError for one that can't be."""
+    """The bytes of a writable buffer, without a copy. Raises ValueError for a read-only one, else as bytes_of."""
     view = _bytes_of(buffer, "buffer is a bytearray")
     if view.readonly:
         raise ValueError("the buffer is read-only")

@@ -25,9 +25,9 @@ class SharedProfile:
     is_named: bool
     """Whether an argument or AWS_PROFILE names it, instead of `default`."""
     config: Mapping[str, str]
-    """Of the configuration file; empty if the profile is not in it."""
+    """The profile's settings in the configuration file; empty if it is not there."""
     credentials: Mapping[str, str] = field(repr=False)
-    """Of the credentials file; likewise."""
+    """The profile's settings in the credentials file; empty if it is not there."""
     services: Mapping[str, str]
     """The settings of S3 in the section `services` that the profile names."""
 

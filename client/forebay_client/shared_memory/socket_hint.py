@@ -37,7 +37,7 @@ class UnusableSocket(NamedTuple):
     """A socket that the endpoint hints at and this client can't use."""
 
     reason: str
-    """In a word, as forebay_client.shared_memory.socket_transport lists them."""
+    """Why, in a word of the list in forebay_client.shared_memory.socket_transport."""
 
 
 class HintedSocket(NamedTuple):

@@ -33,8 +33,9 @@ class _S3Dataset:
     """The attributes of both data sets of s3torchconnector."""
 
     region: str | None = None
-    """The argument."""
+    """The region that the constructor was given; None: that of the environment."""
     endpoint: str | None = None
+    """The endpoint that the constructor was given; None: that of the environment."""
 
     def _at(self, region: str | None, endpoint: str | None) -> Self:
         self.region, self.endpoint = region, endpoint
@@ -55,7 +56,10 @@ class S3MapDataset(_S3Dataset, ForebayMapDataset):
         s3client_config: Any = None,
         reader_constructor: Any = None,
     ) -> Self:
-        """The objects under a prefix."""
+        """A data set of the objects whose keys begin with the prefix of `s3_uri`, `s3://bucket/prefix`, by
+        s3torchconnector's arguments. `transform`: called with the SampleFile of each. `reader_constructor` is ignored.
+
+        Raises ValueError for what is no URI, and the ClientError of the listing."""
         client = s3_client(region, endpoint, s3client_config)
         made = cls(lambda found: listed_samples(found, s3_uri), client=client, transform=transform)
         return made._at(region, endpoint)
@@ -71,7 +75,10 @@ class S3MapDataset(_S3Dataset, ForebayMapDataset):
         s3client_config: Any = None,
         reader_constructor: Any = None,
     ) -> Self:
-        """The objects of these URIs."""
+        """A data set of the objects that URIs name, `s3://bucket/key`, in their order, by s3torchconnector's arguments.
+        `transform`: called with each sample's SampleFile. `reader_constructor` is ignored.
+
+        Raises ValueError for what is no URI."""
         client = s3_client(region, endpoint, s3client_config)
         made = cls(named_samples(object_uris), client=client, transform=transform)
         return made._at(region, endpoint)
@@ -92,7 +99,10 @@ class S3IterableDataset(_S3Dataset, ForebayIterableDataset):
         enable_sharding: bool = False,
         reader_constructor: Any = None,
     ) -> Self:
-        """The objects under a prefix."""
+        """A data set of the objects whose keys begin with the prefix of `s3_uri`, `s3://bucket/prefix`, by
+        s3torchconnector's arguments. `transform`: called with the SampleFile of each. `reader_constructor` is ignored.
+
+        Raises ValueError for what is no URI, and the ClientError of the listing."""
         client = s3_client(region, endpoint, s3client_config)
         made = cls(listed_samples(client, s3_uri), client=client, transform=transform, sharding=enable_sharding)
         return made._at(region, endpoint)
@@ -109,7 +119,10 @@ class S3IterableDataset(_S3Dataset, ForebayIterableDataset):
         enable_sharding: bool = False,
         reader_constructor: Any = None,
     ) -> Self:
-        """The objects of these URIs."""
+        """A data set of the objects that URIs name, `s3://bucket/key`, in their order, by s3torchconnector's arguments.
+        `transform`: called with each sample's SampleFile. `reader_constructor` is ignored.
+
+        Raises ValueError for what is no URI."""
         client = s3_client(region, endpoint, s3client_config)
         made = cls(named_samples(object_uris), client=client, transform=transform, sharding=enable_sharding)
         return made._at(region, endpoint)
@@ -120,14 +133,19 @@ class _OssDataset:
 
     @classmethod
     def from_prefix(cls, oss_uri: str, endpoint: str, *, transform: Transform = identity, **options: Any) -> Any:
-        """The objects under a prefix."""
+        """A data set of the objects whose keys begin with the prefix of `oss_uri`, `oss://bucket/prefix`, by
+        osstorchconnector's arguments: `options` are `cred_path`, `cred_provider`, `config_path` and `region`.
+
+        Raises ValueError for what is no URI, and the ClientError of the listing."""
         return cls._of(lambda client: listed_samples(client, _oss_uri(oss_uri)), endpoint, transform, **options)
 
     @classmethod
     def from_objects(
         cls, object_uris: str | Iterable[str], endpoint: str, *, transform: Transform = identity, **options: Any
     ) -> Any:
-        """The objects of these URIs."""
+        """A data set of the objects that URIs name, `oss://bucket/key`, in their order. `options`: see from_prefix.
+
+        Raises ValueError for what is no URI."""
         uris = [object_uris] if isinstance(object_uris, str) else object_uris
         return cls._of(lambda _: named_samples(map(_oss_uri, uris)), endpoint, transform, **options)
 
@@ -142,7 +160,8 @@ class _OssDataset:
         transform: Transform = identity,
         **options: Any,
     ) -> Any:
-        """The objects that a manifest lists, with their labels."""
+        """A data set of the objects that a manifest lists, with their labels. `manifest_parser`: called with the open
+        file, yields keys with labels; `oss_base_uri` is put in front of each key. `options`: see from_prefix."""
 
         def parse(file: Any) -> Iterable[tuple[str, Any]]:
             return [(_oss_uri(oss_base_uri + key), label) for key, label in manifest_parser(file)]

@@ -41,7 +41,7 @@ class SavedTensor(NamedTuple):
     start: int
     """The offset of the first element in the file."""
     dtype: str
-    """Its name in torch."""
+    """The name of the type in torch."""
     size: tuple[int, ...]
 
 

@@ -33,7 +33,7 @@ class ContentRange(NamedTuple):
     end: int
     """The byte after the last."""
     size: int | None
-    """Of the whole object; None: not known."""
+    """Bytes of the whole object; None: not known."""
 
 
 def content_range(response: ObjectResponse) -> ContentRange | None:

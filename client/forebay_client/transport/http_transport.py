@@ -15,13 +15,13 @@ from typing import Final
 from forebay_client.client_errors import ClientConfigurationError
 from forebay_client.client_settings import ClientSettings
 from forebay_client.transport.body_checks import check_length, is_unmarked_part
-from forebay_client.transport.connection_shelf import (
+from forebay_client.transport.fork_safety import renew_after_fork
+from forebay_client.transport.http_connection_pool import (
     ConnectionLease,
     ConnectionMaker,
-    ConnectionShelf,
+    HttpConnectionPool,
     connection_maker,
 )
-from forebay_client.transport.fork_safety import renew_after_fork
 from forebay_client.transport.object_request import (
     BodyInterrupted,
     ObjectRequest,
@@ -61,7 +61,7 @@ class HttpTransport:
             tuple(settings.proxy.headers.items()) if settings.proxy is not None and self._is_proxied else ()
         )
         self._maker: ConnectionMaker | None = None
-        self._shelves: dict[str, ConnectionShelf] = {}
+        self._pools: dict[str, HttpConnectionPool] = {}
         renew_after_fork(self._renew)
 
     def carries(self, request: ObjectRequest) -> bool:
@@ -71,42 +71,42 @@ class HttpTransport:
     def send(self, request: ObjectRequest) -> ObjectResponse:
         """See Transport."""
         signed = self._signer.sign(request)
-        shelf = self._shelves.get(signed.host) or self._new_shelf(signed.host)
-        lease = shelf.lease()
+        pool = self._pools.get(signed.host) or self._new_pool(signed.host)
+        lease = pool.lease()
         is_released = False
         try:
             try:
-                response = self._exchange(shelf, lease, signed, request)
+                response = self._exchange(pool, lease, signed, request)
             except _ConnectionEnded:
                 if not lease.is_reused:
                     raise
                 # The server has closed an idle connection just now: no verdict on the server.
-                shelf.release(lease)
-                lease = shelf.lease()
-                response = self._exchange(shelf, lease, signed, request)
+                pool.release(lease)
+                lease = pool.lease()
+                response = self._exchange(pool, lease, signed, request)
             head = ObjectResponse(response.status, _headers(response))
             check_length(head)
             if is_unmarked_part(head):
                 response.status = 206
                 head = ObjectResponse(response.status, head.headers)
             if request.is_streamed and response.status < 300:
-                stream = HttpBodyStream(shelf, lease, response, head)
+                stream = HttpBodyStream(pool, lease, response, head)
                 is_released = True  # by the stream
                 return ObjectResponse(head.status, head.headers, stream=stream)
-            body = _read_body(shelf, request, response, head)
+            body = _read_body(pool, request, response, head)
             lease.keep()  # one that the response closes has no socket any more
             return ObjectResponse(head.status, head.headers, body)
         finally:
             if not is_released:
-                shelf.release(lease)
+                pool.release(lease)
 
     def close(self) -> None:
         """See Transport."""
-        for shelf in list(self._shelves.values()):
-            shelf.close()
+        for pool in list(self._pools.values()):
+            pool.close()
 
     def _exchange(
-        self, shelf: ConnectionShelf, lease: ConnectionLease, signed: SignedRequest, request: ObjectRequest
+        self, pool: HttpConnectionPool, lease: ConnectionLease, signed: SignedRequest, request: ObjectRequest
     ) -> HTTPResponse:
         """Sends the request and reads the head of the response. Raises TransportFailed, Unreachable where the
         server says nothing."""
@@ -130,13 +130,13 @@ class HttpTransport:
         except ConnectionError as error:
             raise _ConnectionEnded(f"no response: {error}") from error
         except TimeoutError as error:
-            raise shelf.unanswered() from error
+            raise pool.unanswered() from error
         except (OSError, HTTPException) as error:
             raise TransportFailed(f"no response: {str(error) or type(error).__name__}") from error
-        shelf.answered()
+        pool.answered()
         return response
 
-    def _new_shelf(self, host: str) -> ConnectionShelf:
+    def _new_pool(self, host: str) -> HttpConnectionPool:
         settings = self._settings
 
         def make() -> HTTPConnection:
@@ -155,21 +155,21 @@ class HttpTransport:
             name, patience(settings.retries), silence(settings.timeout, settings.retries), self._clock
         )
         # Of two threads that come at once, both get the same.
-        return self._shelves.setdefault(host, ConnectionShelf(make, settings.connections, settings.timeout, outage))
+        return self._pools.setdefault(host, HttpConnectionPool(make, settings.connections, settings.timeout, outage))
 
     def _renew(self) -> None:
         self.close()  # the child's copies of the parent's connections
         self._maker = None
-        self._shelves = {}
+        self._pools = {}
 
 
 class HttpBodyStream:
     """The body of a success, read as it arrives."""
 
     def __init__(
-        self, shelf: ConnectionShelf, lease: ConnectionLease, response: HTTPResponse, head: ObjectResponse
+        self, pool: HttpConnectionPool, lease: ConnectionLease, response: HTTPResponse, head: ObjectResponse
     ) -> None:
-        self._shelf, self._lease, self._response, self._head = shelf, lease, response, head
+        self._pool, self._lease, self._response, self._head = pool, lease, response, head
         self._is_open = True
         self._process = os.getpid()
 
@@ -193,7 +193,7 @@ class HttpBodyStream:
                 buffer[:count] = piece
         except _BROKEN as error:
             if isinstance(error, TimeoutError):
-                self._shelf.unanswered()
+                self._pool.unanswered()
             self.close()
             raise self._interrupted(str(error) or type(error).__name__) from error
         if count:
@@ -210,10 +210,7 @@ class HttpBodyStream:
         if not self._is_open:
             return
         self._is_open = False
-        if self._is_forked:  # a thread that this process does not have may have held the shelf's lock
-            self._lease.connection.close()
-        else:
-            self._shelf.release(self._lease)
+        self._pool.release(self._lease)
 
     @property
     def _is_forked(self) -> bool:
@@ -232,13 +229,10 @@ def _headers(response: HTTPResponse) -> dict[str, str]:
 
 
 def _read_body(
-    shelf: ConnectionShelf, request: ObjectRequest, response: HTTPResponse, head: ObjectResponse
+    pool: HttpConnectionPool, request: ObjectRequest, response: HTTPResponse, head: ObjectResponse
 ) -> memoryview:
     """The whole body. Raises BodyInterrupted, and TransportFailed for one that is no success."""
     length = response.length
-    if request.method == "HEAD" or response.status in {204, 304} or length == 0:
-        response.read()
-        return memoryview(b"")
     is_success = response.status < 300
     if length is None or not is_success:
         try:
@@ -247,8 +241,6 @@ def _read_body(
                 raise TransportFailed("the body has no length, or is no document")
             if length is None and not response.chunked:
                 raise TransportFailed("the body has no length: nothing says that it is whole")
-            if body:
-                response.read()
         except _BROKEN as error:
             raise TransportFailed(f"the response broke off: {str(error) or type(error).__name__}") from error
         if length is not None and len(body) < length:
@@ -270,9 +262,8 @@ def _read_body(
             received += count
     except _BROKEN as error:
         if isinstance(error, TimeoutError):
-            shelf.unanswered()
+            pool.unanswered()
         reason = str(error) or type(error).__name__
         raise BodyInterrupted(reason, head, buffer, received) from error
-    if not response.isclosed():
-        response.read()
+    response.read()  # the end, also of an empty body
     return buffer

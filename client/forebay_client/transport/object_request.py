@@ -48,7 +48,7 @@ class ObjectRequest:
     """First byte and the one after the last (None: to the end) of a GET; None: the whole object."""
     content: UploadContent = b""
     buffer: memoryview | None = field(default=None, repr=False)
-    """Where the body of a success belongs if it fits; otherwise the transport allocates."""
+    """The memory that the body of a success is received into, if it fits; otherwise the transport allocates."""
     is_streamed: bool = False
     """Whether the body of a success is wanted as a BodyStream."""
 
@@ -129,7 +129,7 @@ class Transport(Protocol):
     """A way to the server. Used by many threads at once, and in the child after a fork."""
 
     name: str
-    """As `Client.stats` counts it."""
+    """The name under which `Client.stats` counts its requests."""
 
     def carries(self, request: ObjectRequest) -> bool:
         """Whether this way is for such requests. False is no fallback, and not counted as one."""

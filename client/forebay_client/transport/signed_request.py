@@ -33,7 +33,7 @@ class SignedRequest:
 
     method: str
     host: str
-    """To be connected to: with the bucket, where it is addressed so."""
+    """The host to connect to; with the bucket in front of it where buckets are in the host name."""
     target: str
     """Path and query, encoded."""
     headers: dict[str, str] = field(repr=False)

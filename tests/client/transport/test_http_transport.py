@@ -15,6 +15,7 @@ from botocore.exceptions import FlexibleChecksumError
 
 from forebay_client import AccessDenied, BodyCorrupt, Client, ClientConfigurationError, ClientError, ServiceUnavailable
 from forebay_client.client_transports import ClientTransports
+from forebay_client.transport.http_transport import MAX_DOCUMENT
 from forebay_client.transport.object_request import BodyInterrupted, ObjectRequest
 from harness.certificates import TestAuthority
 from harness.clients import boto_client
@@ -119,6 +120,90 @@ async def test_a_stream_that_broke_off_says_so(origin: FakeOrigin) -> None:
 
     with client_of(origin, connections=1) as client:
         await asyncio.to_thread(read, client)
+
+
+@pytest.mark.parametrize(
+    "body", ["Content-Length: 9\r\n\r\nabc", "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nnone\r\n"]
+)
+async def test_a_stream_that_broke_off_keeps_no_connection(body: str) -> None:
+    async def serve(connection: ScriptedConnection) -> None:
+        await connection.read_request()
+        await connection.send_raw(f"HTTP/1.1 200 OK\r\n{body}".encode())
+
+    def read(client: Client) -> bytes:
+        stream = client.send_request(ObjectRequest("GET", "b", "k", is_streamed=True)).stream
+        assert stream is not None
+        buffer = memoryview(bytearray(100))
+        with pytest.raises(BodyInterrupted):
+            all(iter(lambda: stream.readinto(buffer), 0))
+        assert stream.readinto(buffer) == 0
+        return bytes(client.get("b", "k"))
+
+    async with scripted_origin(serve, respond_always(200, "", b"new")) as origin:
+        with Client(origin.url, access_key="", socket="", retries=0, connections=1, timeout=5.0) as client:
+            assert await asyncio.to_thread(read, client) == b"new"
+
+
+async def test_a_stream_that_is_closed_twice_gives_one_connection_back(origin: FakeOrigin) -> None:
+    request = ObjectRequest("GET", "b", "k", is_streamed=True)
+
+    def read(client: Client) -> None:
+        buffer = memoryview(bytearray(len(CONTENT) + 1))
+        for count in (1, 2):  # at once
+            streams = [client.send_request(request).stream for _ in range(count)]
+            for stream in streams:
+                assert stream is not None
+                while stream.readinto(buffer):
+                    pass
+                stream.close()
+                stream.close()
+
+    with client_of(origin, connections=2, timeout=5.0) as client:
+        await asyncio.to_thread(read, client)
+    assert origin.log.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (b"404 Not Found\r\nContent-Length: 100\r\n\r\n<Error>", "the response broke off"),
+        (b"404 Not Found\r\n\r\n<Error>", "the body has no length"),
+        (b"200 OK\r\n\r\nbytes", "the body has no length"),
+        (b"404 Not Found\r\nContent-Length: %d\r\n\r\n%b" % (MAX_DOCUMENT + 1, bytes(MAX_DOCUMENT + 1)), "no document"),
+    ],
+)
+async def test_what_is_no_whole_document_is_no_answer(answer: bytes, problem: str) -> None:
+    async def serve(connection: ScriptedConnection) -> None:
+        await connection.read_request()
+        await connection.send_raw(b"HTTP/1.1 " + answer)
+
+    async with scripted_origin(serve) as origin:
+        with (
+            Client(origin.url, access_key="", socket="", retries=0, timeout=20.0) as client,
+            pytest.raises(ServiceUnavailable, match=problem),
+        ):
+            await asyncio.to_thread(client.get, "b", "k")
+
+
+async def test_a_document_of_the_largest_size_is_read() -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % MAX_DOCUMENT
+
+    async def serve(connection: ScriptedConnection) -> None:
+        await connection.read_request()
+        await connection.send_raw(head + bytes(MAX_DOCUMENT) + b"\r\n0\r\n\r\n")
+
+    async with scripted_origin(serve) as large:
+        with Client(large.url, access_key="", socket="", retries=0, timeout=20.0) as client:
+            assert len(await asyncio.to_thread(client.get, "b", "k")) == MAX_DOCUMENT
+
+
+async def test_a_range_is_received_into_the_callers_buffer(origin: FakeOrigin) -> None:
+    with client_of(origin) as client:
+        for size in (1000, 1001):
+            buffer = bytearray(size)
+            request = ObjectRequest("GET", "b", "k", span=(5, 1005), buffer=memoryview(buffer))
+            response = await asyncio.to_thread(client.send_request, request)
+            assert (response.body.obj is buffer, bytes(response.body)) == (True, CONTENT[5:1005])
 
 
 async def test_an_empty_access_key_signs_nothing() -> None:
@@ -260,6 +345,9 @@ async def test_a_part_sent_as_a_200_is_taken_for_what_it_is(*, ignores_range: bo
                 assert bytes(client.get_range("b", "k", len(CONTENT) - 5, len(CONTENT) + 5)) == CONTENT[-5:]
                 assert client.get_into("b", "k", buffer, 5) == 1000
                 assert bytes(buffer) == CONTENT[5:1005]
+                large = bytearray(2 * len(CONTENT))
+                assert client.get_into("b", "k", large, 5) == len(CONTENT) - 5
+                assert large[: len(CONTENT) - 5] == CONTENT[5:]
 
             await asyncio.to_thread(read)
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from forebay_client.transport.connection_shelf import ConnectionShelf
+from forebay_client.transport.http_connection_pool import HttpConnectionPool
 from forebay_client.transport.object_request import TransportFailed, Unreachable
 from forebay_client.transport.server_outage import ServerOutage
 
@@ -30,8 +30,8 @@ class Socket:
         pass
 
 
-def shelf_of(limit: int) -> ConnectionShelf:
-    return ConnectionShelf(lambda: Unconnected("h"), limit, 0.0, ServerOutage("http://h", 5.0))
+def pool_of(limit: int) -> HttpConnectionPool:
+    return HttpConnectionPool(lambda: Unconnected("h"), limit, 0.0, ServerOutage("http://h", 5.0))
 
 
 def interrupted(call: Callable[[], object], number: int) -> bool:
@@ -62,36 +62,36 @@ def interrupted(call: Callable[[], object], number: int) -> bool:
 def test_no_interruption_stops_the_requests_after_it() -> None:
     number = 0
     while True:
-        shelf = shelf_of(2)
-        if not interrupted(lambda shelf=shelf: shelf.release(shelf.lease()), number):  # type: ignore[misc] # of now
+        pool = pool_of(2)
+        if not interrupted(lambda pool=pool: pool.release(pool.lease()), number):  # type: ignore[misc] # of now
             break
-        shelf.release(shelf.lease())  # of the two connections it may have lost one, and no more
+        pool.release(pool.lease())  # of the two connections it may have lost one, and no more
         number += 1
     assert number > 10
 
 
 def test_no_more_connections_than_the_limit() -> None:
-    shelf = shelf_of(2)
-    leases = [shelf.lease(), shelf.lease()]
+    pool = pool_of(2)
+    leases = [pool.lease(), pool.lease()]
     with pytest.raises(TransportFailed, match="all connections are in use"):
-        shelf.lease()
-    shelf.release(leases.pop())
-    leases.append(shelf.lease())
+        pool.lease()
+    pool.release(leases.pop())
+    leases.append(pool.lease())
     with pytest.raises(TransportFailed):
-        shelf.lease()
+        pool.lease()
 
 
 def test_a_lease_that_nobody_has_any_more_is_over() -> None:
     """As of a stream that was opened for a call which Ctrl-C has ended meanwhile."""
-    shelf = shelf_of(1)
+    pool = pool_of(1)
     for _ in range(3):
-        lease = shelf.lease()
+        lease = pool.lease()
         connection = lease.connection
         lease.keep()
         del lease
         assert connection.sock is None
-    shelf.release(shelf.lease())
-    shelf.lease()
+    pool.release(pool.lease())
+    pool.lease()
 
 
 class Paired(HTTPConnection):
@@ -126,77 +126,77 @@ class Outage(ServerOutage):
         self.told.append("ended")
 
 
-class MakeShelf(Protocol):
-    def __call__(self, limit: int = 1, outage: ServerOutage | None = None) -> ConnectionShelf: ...
+class MakePool(Protocol):
+    def __call__(self, limit: int = 1, outage: ServerOutage | None = None) -> HttpConnectionPool: ...
 
 
 @pytest.fixture
-def paired_shelf() -> Iterator[MakeShelf]:
+def paired_pool() -> Iterator[MakePool]:
     """Shelves of such connections, closed at the end."""
     with ExitStack() as stack:
 
-        def make(limit: int = 1, outage: ServerOutage | None = None) -> ConnectionShelf:
-            shelf = ConnectionShelf(lambda: Paired("h"), limit, 0.25, outage or Outage())
-            stack.callback(shelf.close)
-            return shelf
+        def make(limit: int = 1, outage: ServerOutage | None = None) -> HttpConnectionPool:
+            pool = HttpConnectionPool(lambda: Paired("h"), limit, 0.25, outage or Outage())
+            stack.callback(pool.close)
+            return pool
 
         yield make
 
 
-def kept(shelf: ConnectionShelf) -> HTTPConnection:
+def kept(pool: HttpConnectionPool) -> HTTPConnection:
     """A connection that was used, and can be again."""
-    with shelf.connection() as lease:
+    with pool.connection() as lease:
         lease.keep()
         return lease.connection
 
 
-def test_the_connection_that_was_used_last_is_used_next(paired_shelf: MakeShelf) -> None:
-    shelf = paired_shelf(2)
-    leases = [shelf.lease(), shelf.lease()]
+def test_the_connection_that_was_used_last_is_used_next(paired_pool: MakePool) -> None:
+    pool = paired_pool(2)
+    leases = [pool.lease(), pool.lease()]
     assert [lease.is_reused for lease in leases] == [False, False]
     for lease in leases:
         lease.keep()
-        shelf.release(lease)
-    assert kept(shelf) is leases[1].connection
-    with shelf.connection() as lease:
+        pool.release(lease)
+    assert kept(pool) is leases[1].connection
+    with pool.connection() as lease:
         assert lease.is_reused
         lease.keep()
 
 
-def test_a_connection_has_the_timeout_of_the_client(paired_shelf: MakeShelf) -> None:
+def test_a_connection_has_the_timeout_of_the_client(paired_pool: MakePool) -> None:
     outage = Outage()
-    with paired_shelf(outage=outage).connection() as lease:
+    with paired_pool(outage=outage).connection() as lease:
         assert lease.connection.sock.gettimeout() == 0.25
     assert outage.told == ["connected"]
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_connection_that_is_not_kept_is_closed(paired_shelf: MakeShelf, *, fails: bool) -> None:
-    shelf = paired_shelf()
-    with suppress(ZeroDivisionError), shelf.connection() as lease:
+def test_a_connection_that_is_not_kept_is_closed(paired_pool: MakePool, *, fails: bool) -> None:
+    pool = paired_pool()
+    with suppress(ZeroDivisionError), pool.connection() as lease:
         used = lease.connection
         if fails:
             raise ZeroDivisionError
     assert used.sock is None
-    with shelf.connection() as lease:
+    with pool.connection() as lease:
         assert not lease.is_reused
 
 
-def test_a_connection_that_the_response_has_closed_is_not_kept(paired_shelf: MakeShelf) -> None:
-    shelf = paired_shelf()
-    with shelf.connection() as lease:
+def test_a_connection_that_the_response_has_closed_is_not_kept(paired_pool: MakePool) -> None:
+    pool = paired_pool()
+    with pool.connection() as lease:
         lease.keep()
         lease.connection.close()
-    with shelf.connection() as lease:
+    with pool.connection() as lease:
         assert not lease.is_reused
 
 
-def test_a_connection_that_the_server_has_closed_is_not_used(paired_shelf: MakeShelf) -> None:
-    shelf = paired_shelf()
-    used = kept(shelf)
+def test_a_connection_that_the_server_has_closed_is_not_used(paired_pool: MakePool) -> None:
+    pool = paired_pool()
+    used = kept(pool)
     assert isinstance(used, Paired)
     used.server.close()
-    with shelf.connection() as lease:
+    with pool.connection() as lease:
         assert not lease.is_reused
     assert used.sock is None
 
@@ -207,28 +207,28 @@ def test_a_connection_that_cannot_be_made_takes_no_place() -> None:
             raise ConnectionRefusedError(111, "Connection refused")
 
     outage = Outage()
-    shelf = ConnectionShelf(lambda: Refused("h"), 1, 0.0, outage)
+    pool = HttpConnectionPool(lambda: Refused("h"), 1, 0.0, outage)
     for _ in range(2):
         with pytest.raises(Unreachable, match="Connection refused"):
-            shelf.lease()
+            pool.lease()
     assert outage.told == ["Connection refused"] * 2
 
 
-def test_a_server_that_was_given_up_is_not_tried(paired_shelf: MakeShelf) -> None:
+def test_a_server_that_was_given_up_is_not_tried(paired_pool: MakePool) -> None:
     outage = Outage(Unreachable("gone", may_wait=False))
-    shelf = paired_shelf(outage=outage)
+    pool = paired_pool(outage=outage)
     for _ in range(2):
         with pytest.raises(Unreachable, match="gone"):
-            shelf.lease()
+            pool.lease()
     assert outage.told == []
-    shelf.answered()
+    pool.answered()
     assert outage.told == ["ended"]
 
 
-def test_closing_closes_what_is_idle(paired_shelf: MakeShelf) -> None:
-    shelf = paired_shelf()
-    used = kept(shelf)
-    shelf.close()
+def test_closing_closes_what_is_idle(paired_pool: MakePool) -> None:
+    pool = paired_pool()
+    used = kept(pool)
+    pool.close()
     assert used.sock is None
-    with shelf.connection() as lease:
+    with pool.connection() as lease:
         assert not lease.is_reused

@@ -1,6 +1,6 @@
 """Open HTTP/1.1 connections to one host, for many threads: the one used last is used next.
 
-    with shelf.connection() as lease:      at most `limit` at once; waits for one
+    with pool.connection() as lease:      at most `limit` at once; waits for one
         lease.connection ...
         lease.keep()                       else it is closed
 
@@ -28,7 +28,7 @@ CONNECT_TIMEOUT: Final = 10.0
 _BLOCK: Final = 1 << 20
 
 ConnectionMaker = Callable[[str], HTTPConnection]
-"""Of a host."""
+"""Makes an unopened connection to the host of this name."""
 
 
 class ConnectionLease:
@@ -65,7 +65,7 @@ class ConnectionLease:
             self.end()
 
 
-class ConnectionShelf:
+class HttpConnectionPool:
     """The connections to one host."""
 
     def __init__(self, make: Callable[[], HTTPConnection], limit: int, timeout: float, outage: ServerOutage) -> None:
