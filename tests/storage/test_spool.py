@@ -1,6 +1,7 @@
 """Spooled bodies: in memory, in files, within the limit, and removed in the end."""
 
 import asyncio
+import shutil
 import threading
 from pathlib import Path
 
@@ -248,3 +249,16 @@ async def test_many_small_pieces_take_the_memory_of_their_bytes(tmp_path: Path) 
     assert await content(body) == expected
     assert len([piece async for piece in body.pieces()]) < 20
     spool.close()
+
+
+async def test_a_directory_that_somebody_removed_is_made_again(tmp_path: Path) -> None:
+    """As cleaners of temporary files remove those that are not used for days."""
+    spool, _ = spool_of(tmp_path, share=1)
+    lost = await spooled(spool, b"one")
+    shutil.rmtree(tmp_path / "held")
+    body = await spooled(spool, b"another")
+    assert (await content(body), files(tmp_path)) == (b"another", ["1"])
+    with pytest.raises(SpoolFailed):
+        await content(lost)
+    spool.close()
+    assert directories(tmp_path) == []

@@ -15,7 +15,8 @@ nothing survives the process.
 body that drips costs what has come of it.
 
 The directory (storage.private_directory) is created when it is first needed, and removed at the end; those that killed
-processes have left are removed by the next one.
+processes have left are removed by the next one. If somebody removes it, as cleaners of temporary files do after some
+days without use, the next body gets another one.
 """
 
 import asyncio
@@ -138,6 +139,9 @@ class Spool:
     def new_file(self) -> Path:
         """Returns the path of a new body's file. In a thread. Raises OSError."""
         with self._directory_lock:
+            if self._directory is not None and not self._directory.path.is_dir():
+                self._directory.remove()
+                self._directory = None
             if self._directory is None:
                 self._parent.mkdir(parents=True, exist_ok=True)
                 self._directory = PrivateDirectory.create(self._parent, _PREFIX)
