@@ -170,7 +170,7 @@ scenarios/test_write_back.py             write/back/accept/acceptance write/back
 scenarios/test_write_back.py             server/parts/write_back_parts
 scenarios/test_write_back_uploads.py     write/back/accept/upload_acceptance write/back/accept/part_listing
 scenarios/test_write_back_small_parts.py write/back/accept/joined_parts
-scenarios/test_write_back_moves.py       write/back/accept/moved_upload_requests write/back/accept/upload_room
+scenarios/test_write_back_moves.py       write/back/accept/upload_room
 write/back/test_write_barriers.py        write/interim_responses
 scenarios/test_write_back_listings.py    namespace/listing_answer
 scenarios/test_write_back_origins.py     write/back/journal_loader

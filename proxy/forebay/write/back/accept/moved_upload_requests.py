@@ -62,7 +62,7 @@ class MovedUploadRequests:
         if forward.target.key is None:
             return context
         key = forward.upload
-        upload = self._uploads.find(key.name, key.upload_id) if key.upload_id else None
+        upload = self._uploads.find(key.name, key.upload_id)
         if upload is None or not upload.origin_id:
             return context
         self._expiry.touch(key.upload_id)
