@@ -34,6 +34,9 @@ _PEEKED: Final = 4096
 class ObjectFile(io.BufferedIOBase):
     """An object, opened for reading in binary. For one thread at a time; usable after a fork."""
 
+    _following: "Future[memoryview] | None" = None
+    """The window that was requested ahead. Of the class: a file that was not made is closed, too."""
+
     def __init__(
         self,
         send: SendRequest,
@@ -50,7 +53,6 @@ class ObjectFile(io.BufferedIOBase):
         self._position = 0
         self._window, self._window_start = memoryview(b""), 0
         self._window_size = min(FIRST_WINDOW, self._read_ahead)
-        self._following: Future[memoryview] | None = None
         self._following_start = -1
         self._process = os.getpid()
         self.etag = ""

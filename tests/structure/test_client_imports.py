@@ -50,7 +50,8 @@ def test_an_import_of_the_package_imports_nothing_heavy() -> None:
 
 def test_the_help_needs_nothing_that_a_command_runs_with() -> None:
     found = imported("from forebay_client.cli.main import main; main(['flush', '--help'])")
-    assert found & {*HEAVY, *NOT_IN_THE_BASE_INSTALL, *UNIX_ONLY} - {"urllib"} == set()
+    # pathlib has the first, and with Python 3.13 the others, where there are such.
+    assert found & {*HEAVY, *NOT_IN_THE_BASE_INSTALL, *UNIX_ONLY} - {"urllib", "grp", "pwd"} == set()
 
 
 def test_every_public_name_can_be_had() -> None:
