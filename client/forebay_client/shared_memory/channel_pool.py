@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 from weakref import WeakSet, ref
 
@@ -99,13 +100,11 @@ class ChannelPool:
         self._close_idle()
 
     def _close_idle(self) -> None:
-        while self._idle:
-            try:
+        with suppress(IndexError):  # there is none left
+            while True:
                 channel = self._idle.pop()
-            except IndexError:
-                return
-            channel.close()
-            self.drop(channel)
+                channel.close()
+                self.drop(channel)
 
     def tend(self) -> None:
         """Gives back the slots of dropped views, and closes channels that are idle or ended."""
@@ -113,7 +112,7 @@ class ChannelPool:
         for _ in range(len(self._idle)):
             try:
                 channel = self._idle.popleft()  # the one that was used least recently
-            except IndexError:
+            except IndexError:  # other threads have leased the rest
                 return
             try:
                 if not channel.is_forked and (channel.has_views or now - channel.used_at < IDLE_SECONDS):

@@ -13,7 +13,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPSConnection
 from queue import Empty, SimpleQueue
@@ -98,15 +98,13 @@ class HttpConnectionPool:
         try:
             if (known := self._outage.known()) is not None:
                 raise known
-            while self._idle:
-                try:
+            with suppress(IndexError):  # there is none left
+                while True:
                     connection = self._idle.pop()
-                except IndexError:  # another thread was faster
-                    break
-                if not _has_ended(connection):
-                    lease.connection, lease.is_reused = connection, True
-                    return lease
-                connection.close()
+                    if not _has_ended(connection):
+                        lease.connection, lease.is_reused = connection, True
+                        return lease
+                    connection.close()
             lease.connection = self._opened()
         except BaseException:
             lease.end()
@@ -131,12 +129,9 @@ class HttpConnectionPool:
 
     def close(self) -> None:
         """Closes the idle connections."""
-        while self._idle:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                return
-            connection.close()
+        with suppress(IndexError):  # there is none left
+            while True:
+                self._idle.pop().close()
 
     def _opened(self) -> HTTPConnection:
         connection = self._make()

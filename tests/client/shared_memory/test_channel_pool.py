@@ -25,6 +25,8 @@ class FakeChannel:
         self.is_forked = self.has_views = self.is_closed = self.has_ended = False
         self.used_at, self.timeout = 0.0, 60.0
         self.flushed = Event()
+        self.meanwhile: Callable[[], object] = lambda: None
+        """Called while the channel is closed."""
 
     def flush(self) -> None:
         self.flushed.set()
@@ -33,6 +35,7 @@ class FakeChannel:
 
     def close(self) -> None:
         self.is_closed = True
+        self.meanwhile()
 
 
 class Fixture:
@@ -231,6 +234,17 @@ def test_idle_and_ended_channels_are_closed_and_views_keep_one() -> None:
     assert (kept.is_closed, idle.is_closed) == (False, True)
     fixture.pool.close()
     assert kept.is_closed
+
+
+def test_a_pool_is_tended_while_others_lease() -> None:
+    fixture = Fixture()
+    for channel in [fixture.pool.lease(), fixture.pool.lease()]:
+        fixture.pool.release(channel)
+    fixture.now += IDLE_SECONDS
+    fixture.opened[0].meanwhile = fixture.pool.lease
+    fixture.pool.tend()
+    assert [channel.is_closed for channel in fixture.opened] == [True, False]
+    fixture.pool.close()
 
 
 def test_a_channel_with_views_at_a_fork_is_not_used_again() -> None:

@@ -134,6 +134,8 @@ async def test_a_client_that_has_read_all_is_not_given_up(ends: Ends) -> None:
     writer, transport = ChannelWriter(replace(services, timers=timers)), ends.writer.transport
     assert transport is not None
     writer.open(transport)
+    writer.write(b"w")
+    assert timers.pending == 0, "of a client that reads"
     writer.pause()
     writer.write(b"x")
     writer.write(b"y")
@@ -146,7 +148,18 @@ async def test_what_is_written_for_a_client_that_has_left_is_dropped(ends: Ends)
     writer = ends.writer
     writer.close()
     writer.write(b"x")
+    writer.abort()
     assert not writer.can_send
+
+
+async def test_pieces_are_written_one_after_the_other(ends: Ends) -> None:
+    ends.writer.write(b"head", memoryview(b"body"))
+    ends.writer.write(b"end")
+    received = b""
+    while len(received) < 11:
+        received += await asyncio.to_thread(ends.client.recv, 11)
+    assert received == b"headbodyend"
+    assert ends.writer.was_used
 
 
 async def test_a_ring_is_made_once_there_are_descriptors_for_it(ends: Ends) -> None:
