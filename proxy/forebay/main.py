@@ -26,18 +26,18 @@ def run(command: str, args: argparse.Namespace) -> int:
     match command:
         case "serve":
             pause_collector()
-            from forebay.serve import has_origin, serve  # noqa: PLC0415 # see the module
-            from forebay.server.config_source import source_from_args  # noqa: PLC0415 # see the module
+            from forebay.serve import has_origin, serve
+            from forebay.server.config_source import source_from_args
 
             source = source_from_args(args, os.environ)
             if has_origin(source):
                 return serve(source)
-            from forebay_demo.embedded_origin import serve_embedded  # noqa: PLC0415 # see the module
+            from forebay_demo.embedded_origin import serve_embedded
 
             return serve_embedded(source)
         case "check-config":
-            from forebay.check_commands import check_config  # noqa: PLC0415 # see the module
-            from forebay.server.config_source import ConfigSource  # noqa: PLC0415 # see the module
+            from forebay.check_commands import check_config
+            from forebay.server.config_source import ConfigSource
 
             return check_config(
                 ConfigSource(Path(args.file), os.environ, {}),
@@ -46,17 +46,17 @@ def run(command: str, args: argparse.Namespace) -> int:
                 try_out=args.try_out,
             )
         case "check-journal":
-            from forebay.journal_commands import check_journal_command  # noqa: PLC0415 # see the module
+            from forebay.journal_commands import check_journal_command
 
             export = Path(args.export) if args.export is not None else None
             return check_journal_command(Path(args.directory), export, args.export_to, force=args.force)
         case "doctor":
-            from forebay.check_commands import doctor  # noqa: PLC0415 # see the module
-            from forebay.server.config_source import source_from_args  # noqa: PLC0415 # see the module
+            from forebay.check_commands import doctor
+            from forebay.server.config_source import source_from_args
 
             return doctor(source_from_args(args, os.environ))
         case "demo":
-            from forebay_demo.demo_run import run as run_demo  # noqa: PLC0415 # see the module
+            from forebay_demo.demo_run import run as run_demo
 
             return run_demo()
         case _:

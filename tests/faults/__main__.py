@@ -40,18 +40,18 @@ def main() -> int:
         for setting in SETTINGS
         for start in range(0, len(order_of(setting, "", families)), BATCH)
     ]
-    print(f"{rounds} rounds, seed {seed}, {workers} processes", flush=True)  # noqa: T201 # a command's output
+    print(f"{rounds} rounds, seed {seed}, {workers} processes", flush=True)
     started, results = time.monotonic(), list[BatchResult]()
     # Not forked: a batch begins with a loop and a log of its own. Each process ends with its batch.
     with multiprocessing.get_context("spawn").Pool(workers, maxtasksperchild=4) as pool:
         for result in pool.imap_unordered(run_batch, batches):
             results.append(result)
             for wrong in result.wrong:
-                print(wrong, flush=True)  # noqa: T201 # likewise
+                print(wrong, flush=True)
     tried, failed = sum(each.cells for each in results), sum(len(each.wrong) for each in results)
     seconds = round(time.monotonic() - started)
     cpu = round(sum(each.seconds for each in results))
-    print(f"{tried:,} cells, {failed} wrong, {seconds} s, {cpu} s of processor time")  # noqa: T201 # likewise
+    print(f"{tried:,} cells, {failed} wrong, {seconds} s, {cpu} s of processor time")
     run = f"`ROUNDS={rounds} SEED={seed} WORKERS={workers}{f' FAMILIES={given[3]}' if families else ''}`"
     day = datetime.now(UTC).date().isoformat()
     add_run(

@@ -6,6 +6,7 @@ async with FakeOrigin() as origin, socket_rig(origin, tmp_path) as rig:
 """
 
 import asyncio
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar, cast
@@ -21,6 +22,7 @@ from forebay.server.shared_memory.read_channel import ReadChannel
 from forebay_client import Client
 from forebay_client.shared_memory.channel import ClientChannel, ReadDeclined
 from forebay_client.shared_memory.channel_input import ChannelBroken
+from forebay_client.shared_memory.mapped_memory import MappedMemory
 from forebay_client.shared_memory.read_signing import ReadSigner
 from forebay_client.shared_memory.received_head import ReceivedHead
 from harness.clients import RawClient, RawRequest
@@ -103,6 +105,27 @@ class HandChannel:
         """`headers`: with `_` for `-`."""
         extra = tuple((name.replace("_", "-"), value) for name, value in headers.items())
         return await asyncio.to_thread(self.channel.read, self.signer.head(bucket, key, span, extra))
+
+    @property
+    def socket(self) -> socket.socket:
+        """For what the library would never send, or read."""
+        return self.channel._socket  # noqa: SLF001 # the library shows it to nobody
+
+    @property
+    def files(self) -> list[MappedMemory]:
+        """The memory files that it has mapped."""
+        return list(self.channel._files.values())  # noqa: SLF001 # as above
+
+    @property
+    def ring(self) -> MappedMemory:
+        """The ring that it has mapped, of which it could look at all."""
+        ring = self.channel._ring  # noqa: SLF001 # as above
+        assert ring is not None
+        return ring
+
+    async def receive(self) -> tuple[ReceivedHead, memoryview]:
+        """The response to a request that was sent by hand."""
+        return await asyncio.to_thread(self.channel._receive, None)  # noqa: SLF001 # as above
 
     def close(self) -> None:
         self.channel.close()

@@ -38,6 +38,10 @@ async def all_entries(snapshot: Snapshot) -> list[tuple[str, str]]:
     return entries
 
 
+def begin(walk: SnapshotWalk) -> "asyncio.Future[None]":
+    return asyncio.ensure_future(walk.run())  # noqa: TID251 # each test awaits it
+
+
 def random_keys(seed: int) -> list[str]:
     random = Random(seed)
     return ["".join(random.choices("ab/é\U0001f600", k=random.randint(1, 8))) for _ in range(3000)]
@@ -120,7 +124,7 @@ async def test_a_namespace_beyond_the_capacity_ends_the_walk(tmp_path: Path) -> 
 async def test_an_ended_walk_completes_nothing(tmp_path: Path) -> None:
     origin, snapshot = ListedKeys(FLAT, 10), snapshot_in(tmp_path)
     walk = SnapshotWalk(snapshot, origin)
-    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    running = begin(walk)
     await walk.wait_changed()
     walk.end()
     await running
@@ -131,7 +135,7 @@ async def test_an_ended_walk_completes_nothing(tmp_path: Path) -> None:
 async def test_a_position_that_is_waited_for_comes_first(tmp_path: Path) -> None:
     origin, snapshot = ListedKeys(FLAT, 10), snapshot_in(tmp_path)
     walk = SnapshotWalk(snapshot, origin, parallel=1)
-    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    running = begin(walk)
     await walk.wait_changed()
     position = FLAT[30_000]
     assert isinstance(await snapshot.block_behind(position, inclusive=False), Unlisted)
@@ -149,7 +153,7 @@ async def test_a_position_that_is_waited_for_comes_first(tmp_path: Path) -> None
 async def test_a_client_at_a_frontier_is_served_next(tmp_path: Path) -> None:
     origin, snapshot = ListedKeys(FLAT, 10), snapshot_in(tmp_path)
     walk = SnapshotWalk(snapshot, origin, parallel=1)
-    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    running = begin(walk)
     await walk.wait_changed()
     walk.request_position(FLAT[30_000])
     await run_loop_until(lambda: origin.requests[-1][1] == FLAT[30_010])
@@ -167,7 +171,7 @@ async def test_a_client_at_a_frontier_is_served_next(tmp_path: Path) -> None:
 async def test_a_range_that_was_left_is_listed_once(tmp_path: Path) -> None:
     origin, snapshot = ListedKeys(FLAT[:300], 10), snapshot_in(tmp_path)
     walk = SnapshotWalk(snapshot, origin, parallel=2)
-    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    running = begin(walk)
     await walk.wait_changed()
     first = snapshot.ranges[0]
     walk.request_position(FLAT[280])
@@ -183,7 +187,7 @@ async def test_a_range_that_was_left_is_listed_once(tmp_path: Path) -> None:
 async def test_a_position_is_requested_once_however_often(tmp_path: Path) -> None:
     snapshot = snapshot_in(tmp_path)
     walk = SnapshotWalk(snapshot, ListedKeys(FLAT, 10), parallel=1)
-    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    running = begin(walk)
     await walk.wait_changed()
     for _ in range(3):
         walk.request_position(FLAT[30_000])
@@ -226,7 +230,7 @@ async def test_an_idle_walker_lists_what_a_client_waits_for(tmp_path: Path) -> N
     """More walkers than splits are free: the others are idle."""
     origin, snapshot = HeldPages(FLAT, 10), snapshot_in(tmp_path)
     walk = SnapshotWalk(snapshot, origin, parallel=64)
-    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    running = begin(walk)
     await run_loop_until(lambda: len(origin.requests) > 40)
     await asyncio.sleep(0)
     assert len(origin.requests) < 60
@@ -240,7 +244,7 @@ async def test_an_idle_walker_lists_what_a_client_waits_for(tmp_path: Path) -> N
 async def test_a_walk_is_demand_for_the_second_client_too(tmp_path: Path) -> None:
     origin = ListedKeys(FLAT, 10)
     walk = SnapshotWalk(snapshot_in(tmp_path), origin, parallel=1)
-    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    running = begin(walk)
     for _ in range(3):
         await walk.wait_changed()
     origin.awaited.clear()
@@ -254,7 +258,7 @@ async def test_a_walk_is_demand_for_the_second_client_too(tmp_path: Path) -> Non
 async def test_a_key_of_a_page_that_is_being_written_counts_once(tmp_path: Path) -> None:
     snapshot = snapshot_in(tmp_path)
     walk = SnapshotWalk(snapshot, ListedKeys(FLAT[:100], 10))
-    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    running = begin(walk)
     await run_loop_until(lambda: snapshot.file.size > 0)
     assert snapshot.keys == 0, "the page is being written"
     walk.request_position(FLAT[5])
@@ -266,7 +270,7 @@ async def test_a_key_of_a_page_that_is_being_written_counts_once(tmp_path: Path)
 async def test_a_position_behind_the_only_page_is_listed(tmp_path: Path) -> None:
     snapshot = snapshot_in(tmp_path)
     walk = SnapshotWalk(snapshot, ListedKeys(FLAT[:100]))
-    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    running = begin(walk)
     await run_loop_until(lambda: snapshot.file.size > 0)
     walk.request_position(FLAT[200])
     await running
@@ -297,7 +301,7 @@ async def test_the_end_of_a_walk_wakes_who_waits(tmp_path: Path) -> None:
 async def test_a_walk_is_background_work_once_no_client_waits(tmp_path: Path) -> None:
     origin, snapshot = ListedKeys(FLAT, 10), snapshot_in(tmp_path)
     walk = SnapshotWalk(snapshot, origin, parallel=1)
-    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    running = begin(walk)
     leaving = asyncio.ensure_future(walk.wait_changed())  # noqa: TID251 # cancelled below
     await asyncio.sleep(0)
     leaving.cancel()

@@ -34,10 +34,8 @@ async def test_a_reader_of_a_prefix_maps_no_byte_of_another(tmp_path: Path) -> N
         views = [(await reader.read("b", f"open/{number}"))[1] for number in range(4)]
         assert all(view == OPEN * (MIB // len(OPEN)) for view in views)
         assert rig.forms()["memory"] == 4
-        channel = reader.channel
-        assert not channel._files  # noqa: SLF001 # it got a ring and no file
-        assert channel._ring is not None  # noqa: SLF001 # likewise
-        ring = bytes(channel._ring.view(0, rig.parts.storage.rings.in_use))  # noqa: SLF001 # all that it could look at
+        assert not reader.files
+        ring = bytes(reader.ring.view(0, rig.parts.storage.rings.in_use))
         assert OPEN in ring
         assert SECRET[:16] not in ring
         del keep
@@ -55,8 +53,8 @@ async def test_a_reader_of_a_prefix_gets_files_with_nothing_else(tmp_path: Path)
         await rig.promote(trainer, "b", "open/0", "open/1", "open/2", "closed/2", "open/3", "open/4")
         bodies = [(await reader.read("b", f"open/{number}"))[1] for number in range(5)]
         assert all(body == OPEN * (MIB // len(OPEN)) for body in bodies)
-        assert (rig.forms()["memory"], len(reader.channel._files)) == (4, 2)  # noqa: SLF001 # what it maps
-        for file in reader.channel._files.values():  # noqa: SLF001 # likewise
+        assert (rig.forms()["memory"], len(reader.files)) == (4, 2)
+        for file in reader.files:
             assert SECRET[:16] not in bytes(file.view(0, file.size))
         # The first file stays the client's; one that has lost a block is passed to nobody else.
         rig.parts.storage.tiers.memory.forget(ObjectName("b", "open/1"))
@@ -66,7 +64,7 @@ async def test_a_reader_of_a_prefix_gets_files_with_nothing_else(tmp_path: Path)
             assert (await channel.read("b", "open/0"))[1] == bodies[0]
             assert (await channel.read("b", "open/3"))[1] == bodies[3]
         assert rig.forms()["memory"] == 6
-        assert not other.channel._files  # noqa: SLF001 # it got a ring and no file
+        assert not other.files
         reader.close()
         other.close()
 
@@ -81,7 +79,7 @@ async def test_prefixes_that_are_read_at_once_are_kept_apart(tmp_path: Path) -> 
         reader = await HandChannel.open(rig, READER)
         assert (await reader.read("b", "open/0"))[1] == OPEN * (MIB // len(OPEN))
         assert rig.forms()["memory"] == 1
-        [file] = reader.channel._files.values()  # noqa: SLF001 # what it maps
+        [file] = reader.files
         assert SECRET[:16] not in bytes(file.view(0, file.size))
         reader.close()
 
@@ -95,10 +93,10 @@ async def test_no_principal_of_a_channel_has_the_rights_of_another(tmp_path: Pat
         await rig.promote(trainer, "b", "open/0", "closed/0", "open/1", "closed/1")
         mixed, reader = await HandChannel.open(rig, TRAINER), await HandChannel.open(rig, READER)
         await mixed.read("b", "closed/0")
-        files = len(mixed.channel._files)  # noqa: SLF001 # what it maps
+        files = len(mixed.files)
         mixed.signer = reader.signer
         assert len((await mixed.read("b", "open/1"))[1]) == MIB
-        assert len(mixed.channel._files) == files == 1  # noqa: SLF001 # the second request brought none
+        assert len(mixed.files) == files == 1, "the second request brought none"
         with pytest.raises(ReadDeclined):
             await mixed.read("b", "closed/0")
         mixed.close()
@@ -119,9 +117,7 @@ async def test_a_ring_is_one_clients_own(tmp_path: Path) -> None:
                 await trainer.read("b", f"closed/{draw.randrange(6)}")
                 await reader.read("b", f"open/{draw.randrange(6)}")
             trainer.close()
-        ring = reader.channel._ring  # noqa: SLF001 # all that it could look at
-        assert ring is not None
-        assert SECRET[:16] not in bytes(ring.view(0, 4 * MIB))
+        assert SECRET[:16] not in bytes(reader.ring.view(0, 4 * MIB))
         reader.close()
 
 

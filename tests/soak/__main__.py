@@ -81,7 +81,7 @@ async def soak(seconds: float, seed: int, workers: int, kind: type[FakeOrigin], 
                 await verify_end(node, origin, oracle, history, foreign, operators)
             except BaseException as error:
                 for line in await report(error, node.worker_clients(), origin):
-                    print(line)  # noqa: T201 - a command's output
+                    print(line)
                 with contextlib.suppress(AssertionError):  # what was wrong first is told
                     await node.stop()
                 raise
@@ -91,8 +91,8 @@ async def soak(seconds: float, seed: int, workers: int, kind: type[FakeOrigin], 
             verify_journal(directory / "journal")
             verify_no_process()
     for what, count in sorted(oracle.done.items()):
-        print(f"{count:9d}  {what}")  # noqa: T201 - a command's output
-    print("nothing wrong, nothing left behind")  # noqa: T201 - likewise
+        print(f"{count:9d}  {what}")
+    print("nothing wrong, nothing left behind")
 
 
 async def run_clients(
@@ -198,7 +198,7 @@ def main() -> None:
     workers = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     origin = sys.argv[4] if len(sys.argv) > 4 else "s3"
     switches = Switches.named(sys.argv[5:])
-    print(f"{seconds:g} s, seed {seed}, workers {workers}, origin {origin}, switches: {switches}", flush=True)  # noqa: T201 - likewise
+    print(f"{seconds:g} s, seed {seed}, workers {workers}, origin {origin}, switches: {switches}", flush=True)
     # The clients' sockets are connected before the loop takes them over: plain uvloop may mix up their descriptors.
     with asyncio.Runner(loop_factory=detaching_loop(uvloop.Loop)) as runner:
         runner.run(soak(seconds, seed, workers, ORIGINS[origin], switches))

@@ -28,14 +28,14 @@ def main(only: list[str]) -> int:
     every = [(suite, origin) for suite in SUITES for origin in suite.origins]
     wanted = [(suite, origin) for suite, origin in every if {suite.name, f"{suite.name}:{origin}"} & {*only}]
     if only and not wanted:
-        print("no such suite; there are " + ", ".join(suite.name for suite in SUITES))  # noqa: T201 # the command's output
+        print("no such suite; there are " + ", ".join(suite.name for suite in SUITES))
         return 2
     unexplained = 0
     for suite, origin in wanted or every:
         try:
             found = _compare_suite(suite, origin)
         except PackageUnavailable as reason:
-            print(f"{suite.name}: left out: {reason}")  # noqa: T201 # likewise
+            print(f"{suite.name}: left out: {reason}")
             continue
         unexplained += sum(not why for why in found.lost.values())
         day = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
@@ -73,12 +73,12 @@ def _print_comparison(suite: Suite, origin: str, found: SuiteComparison) -> None
     reasons = Counter(why for why in found.lost.values() if why)
     numbers = f"{found.cases} cases, {found.alone} pass alone, {found.through} through Forebay"
     lost = f"{len(found.lost) - reasons.total()} lost, {reasons.total()} on purpose"
-    print(f"{suite.name} with {origin}: {numbers}; {lost}", flush=True)  # noqa: T201 # the command's output
+    print(f"{suite.name} with {origin}: {numbers}; {lost}", flush=True)
     for why, count in reasons.items():
-        print(f"  on purpose, {count}: {why}", flush=True)  # noqa: T201 # likewise
+        print(f"  on purpose, {count}: {why}", flush=True)
     for name, why in found.lost.items():
         if not why:
-            print(f"  LOST: {name}", flush=True)  # noqa: T201 # likewise
+            print(f"  LOST: {name}", flush=True)
 
 
 if __name__ == "__main__":

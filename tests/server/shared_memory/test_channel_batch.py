@@ -355,7 +355,7 @@ async def test_a_client_that_never_reads_its_batches_is_given_up_on(tmp_path: Pa
         fill(origin)
         client, channel = SocketClient(rig), await HandChannel.open(rig)
         document = batch_body([f"open/small/{number % 40}" for number in range(400)])
-        channel.channel._socket.sendall(message(head_of(client, document), (), document))  # noqa: SLF001 # and never reads
+        channel.socket.sendall(message(head_of(client, document), (), document))
         await rig.channels_are(1)
         await rig.channels_are(0)
         await run_loop_until(lambda: settled(rig))
@@ -368,7 +368,7 @@ async def test_a_client_that_leaves_in_the_middle_of_a_batch_leaves_nothing(rig:
     document = batch_body([f"open/small/{number}" for number in range(40)])
     for _ in range(5):
         channel = await HandChannel.open(rig)
-        channel.channel._socket.sendall(message(head_of(client, document), (), document) * 2)  # noqa: SLF001 # and does not wait
+        channel.socket.sendall(message(head_of(client, document), (), document) * 2)
         channel.close()
     await rig.channels_are(0)
     await run_loop_until(lambda: settled(rig))

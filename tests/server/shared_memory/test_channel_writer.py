@@ -35,7 +35,7 @@ async def ends(tmp_path: Path) -> AsyncIterator[Ends]:
         await rig.channels_are(1)
         (served,) = rig.worker.client_memory.channels
         assert isinstance(served, ReadChannel)
-        yield Ends(served._writer, channel.channel._socket)  # noqa: SLF001 # both ends of a real connection
+        yield Ends(served._writer, channel.socket)  # noqa: SLF001 # both ends of a real connection
         channel.close()
 
 

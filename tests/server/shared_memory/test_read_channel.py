@@ -70,7 +70,7 @@ async def test_garbage_ends_the_channel(rig: SocketRig, data: bytes) -> None:
 async def test_a_slot_is_given_back_once(rig: SocketRig) -> None:
     channel = await HandChannel.open(rig, READER)
     _, body = await channel.read("b", "open/k")
-    raw = channel.channel._socket  # noqa: SLF001 # what the library would never send
+    raw = channel.socket
     raw.sendall(message(b"", [0]) + message(b"", [0]))
     assert bytes(await asyncio.to_thread(raw.recv, 1)) == b""
     await rig.channels_are(0)
@@ -83,9 +83,9 @@ async def test_a_message_may_come_in_parts(rig: SocketRig, step: int) -> None:
     channel = await HandChannel.open(rig)
     data = message(head_of(channel, "open/small"))
     for start in range(0, len(data), step):
-        channel.channel._socket.sendall(data[start : start + step])  # noqa: SLF001 # in parts
+        channel.socket.sendall(data[start : start + step])
         await asyncio.sleep(0)
-    head, body = await asyncio.to_thread(channel.channel._receive, None)  # noqa: SLF001 # likewise
+    head, body = await channel.receive()
     assert (head.status, bytes(body)) == (200, b"small")
     channel.close()
 
@@ -102,9 +102,9 @@ async def test_requests_sent_at_once_are_answered_in_order(rig: SocketRig) -> No
     channel = await HandChannel.open(rig, READER)
     keys = ["open/k", "open/absent", "open/small", "open/k", "open/small"] * 20
     data = b"".join(message(head_of(channel, key)) for key in keys)
-    sending = asyncio.create_task(asyncio.to_thread(channel.channel._socket.sendall, data))  # noqa: SLF001, TID251 # at once
+    sending = asyncio.create_task(asyncio.to_thread(channel.socket.sendall, data))  # noqa: TID251 # awaited below
     for key in keys:
-        head, body = await asyncio.to_thread(channel.channel._receive, None)  # noqa: SLF001 # likewise
+        head, body = await channel.receive()
         expected = {"open/k": (200, 200_000), "open/small": (200, 5)}.get(key)
         assert head.status == 404 if expected is None else (head.status, len(body)) == expected
     await sending
@@ -156,8 +156,8 @@ async def test_descriptors_from_a_client_are_dropped(rig: SocketRig) -> None:
     own = os.memfd_create("hostile")
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [own] * 250))]
     for _ in range(20):
-        channel.channel._socket.sendmsg([message(head_of(channel, "open/small"))], rights)  # noqa: SLF001 # the library sends none
-        await asyncio.to_thread(channel.channel._receive, None)  # noqa: SLF001 # likewise
+        channel.socket.sendmsg([message(head_of(channel, "open/small"))], rights)
+        await channel.receive()
     os.close(own)
     head, _ = await channel.read("b", "open/small")
     assert head.status == 200
@@ -171,8 +171,8 @@ async def test_a_client_that_never_reads_is_given_up_on(tmp_path: Path) -> None:
         origin.store.put("b", "open/k", b"x" * 16_000)
         channel = await HandChannel.open(rig)
         data = message(head_of(channel)) * 200
-        channel.channel._socket.setblocking(False)  # noqa: SLF001 # what it never reads it may not wait for
-        sent = channel.channel._socket.send(data)  # noqa: SLF001 # likewise
+        channel.socket.setblocking(False)
+        sent = channel.socket.send(data)
         assert sent
         await rig.channels_are(0)
         assert rig.parts.storage.budget.in_use == 0
@@ -209,7 +209,7 @@ async def test_who_takes_all_connections_keeps_nobody_from_http(tmp_path: Path, 
 async def test_a_client_that_leaves_in_the_middle_leaves_nothing(rig: SocketRig) -> None:
     for _ in range(5):
         channel = await HandChannel.open(rig, TRAINER)
-        channel.channel._socket.sendall(message(head_of(channel)) * 3)  # noqa: SLF001 # and does not wait
+        channel.socket.sendall(message(head_of(channel)) * 3)
         channel.close()
     await rig.channels_are(0)
     await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 0)
