@@ -257,7 +257,7 @@ async def test_a_directory_that_somebody_removed_is_made_again(tmp_path: Path) -
     lost = await spooled(spool, b"one")
     shutil.rmtree(tmp_path / "held")
     body = await spooled(spool, b"another")
-    assert (await content(body), files(tmp_path)) == (b"another", ["1"])
+    assert (await content(body), files(tmp_path)) == (b"another", ["1", "lock"])
     with pytest.raises(SpoolFailed):
         await content(lost)
     spool.close()
