@@ -114,6 +114,14 @@ async def test_the_known_size_stays_where_it_can_not_be_measured(caplog: pytest.
     assert "the journal can't be measured" in caplog.text
 
 
+async def test_a_failure_to_measure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A metric and a write look each second, for as long as the disk is away."""
+    files = _Files()
+    for files.is_broken in (True, True, False, True):
+        await files.room.measure()
+    assert caplog.text.count("the journal can't be measured: EIO") == 2
+
+
 async def test_what_was_removed_is_free_at_once() -> None:
     files = _Files()
     files.used, room = 900, files.room

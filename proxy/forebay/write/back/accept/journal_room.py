@@ -49,6 +49,8 @@ class JournalRoom:
         self._accepted = 0
         """Bytes since the last measurement began."""
         self._is_measured = False
+        self._failure: str | None = None
+        """Why the last measurement failed; None: it did not."""
         self._denied = 0
         """Bytes for which there was no room, until `_denied_until`."""
         self._denied_until = float("-inf")
@@ -114,9 +116,11 @@ class JournalRoom:
         began = self._monotonic()
         try:
             self._filled = await self._measure() + self._accepted
-            self._is_measured = True
+            self._is_measured, self._failure = True, None
         except OSError as error:
-            _log.error("the journal can't be measured: %s", error.strerror)
+            if error.strerror != self._failure:  # it is measured each second, however long the disk is away
+                _log.error("the journal can't be measured: %s", error.strerror)
+            self._failure = error.strerror
         finally:
             ended = self._monotonic()
             self._next_at = max(began + ROOM_SECONDS, ended + _SHARE * (ended - began))
