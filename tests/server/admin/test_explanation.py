@@ -31,6 +31,9 @@ grants = [{ path = "data/**", allow = ["read"] }]
 path = "data/raw/**"
 accelerate = false
 [[rules]]
+path = "data/images/**"
+packed = "packed/**"
+[[rules]]
 path = "data/**"
 freshness = "immutable"
 fence = ["**/.metadata", "**/latest*"]
@@ -62,14 +65,14 @@ def explained(
 def test_the_rule_that_decides_each_field() -> None:
     assert explained().decided == (
         DecidedField("accelerate", "true", None, None),
-        DecidedField("freshness", "immutable", 1, "data/**"),
-        DecidedField("block", "8MiB", 2, "**"),
+        DecidedField("freshness", "immutable", 2, "data/**"),
+        DecidedField("block", "8MiB", 3, "**"),
         DecidedField("warm_on_write", "false", None, None),
         DecidedField("warm_on_head", "false", None, None),
         DecidedField("read_ahead", "0B", None, None),
         DecidedField("write", "through", None, None),
         DecidedField("conflict", "keep", None, None),
-        DecidedField("fence", "**/.metadata, **/latest*", 1, "data/**"),
+        DecidedField("fence", "**/.metadata, **/latest*", 2, "data/**"),
         DecidedField("listing", "off", None, None),
         DecidedField("packed", "none", None, None),
         DecidedField("plan_horizon", "256MiB", None, None),
@@ -110,6 +113,7 @@ def test_a_stale_head_says_why() -> None:
 def test_refused_and_forwarded_reads() -> None:
     assert "AccessDenied" in explained(key="nobody").read
     assert "InvalidAccessKeyId" in explained(key="unknown").read
+    assert explained(ObjectName("data", "images/a")).read.startswith("the member of a pack, if")
     assert explained(ObjectName("data", ".forebay/plans/a")).read.startswith("answered by Forebay itself")
     assert explained(ObjectName("data", "raw/a")).read == "forwarded to the origin: the rules do not accelerate it"
 

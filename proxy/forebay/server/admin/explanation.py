@@ -130,6 +130,8 @@ def _read(
         return "forwarded to the origin: the rules do not accelerate it"
     if pending is not None:
         return _PENDING["own" if identified else pending]
+    if cached is None and decision.packed is not None:
+        return "the member of a pack, if one has this key, from its shard; else fetched from the origin, and cached"
     if cached is None:
         return "fetched from the origin, and cached: nothing is cached of it"
     missing = cached.size - cached.cached
