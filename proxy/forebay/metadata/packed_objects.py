@@ -115,7 +115,10 @@ class PackedObjects:
     async def shard_span(self, name: ObjectName) -> tuple[ObjectName, Span] | None:
         """Returns the shard of a member, and where the member is in it; None: the key is no member, may be an object,
         or its pack can't be read."""
-        decision = self._rules().decide(name)
+        rules = self._rules()
+        if rules.packed.is_empty:
+            return None
+        decision = rules.decide(name)
         if decision.packed is None:
             return None
         with suppress(OriginError):
