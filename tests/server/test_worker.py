@@ -103,7 +103,7 @@ async def test_a_failed_start_leaves_nothing_bound(tmp_path: Path) -> None:
             server = f'access_log = "{tmp_path}/log"\n'
             source = source_of(origin, tmp_path, server, listen=f"127.0.0.1:{free}")
             source = ConfigSource(source.file, {}, {"server.admin": f"127.0.0.1:{other.getsockname()[1]}"})
-            with pytest.raises(AddressUnavailable, match=r"server\.admin: .* another program uses it"):
+            with pytest.raises(AddressUnavailable, match=r"server\.admin: .* uses it: .* \(FOREBAY_SERVER__ADMIN="):
                 await Worker(source.load().settings, source).start()
             bind(ListenAddress("127.0.0.1", free), "server.listen").close()
 

@@ -73,4 +73,7 @@ def _unavailable(address: ListenAddress, setting: str, error: OSError) -> Addres
     advice = _ADVICE.get(error.errno or 0, "choose another address")
     if isinstance(error, socket.gaierror):
         advice = "the name leads to no address of this machine: give an IP address"
-    return AddressUnavailable(f"{setting}: {address} can't be listened on ({error.strerror}); {advice}.")
+    variable = f"FOREBAY_{setting.upper().replace('.', '__')}"
+    return AddressUnavailable(
+        f"{setting}: {address} can't be listened on ({error.strerror}); {advice} ({variable}=HOST:PORT)."
+    )
