@@ -6,6 +6,8 @@ import threading
 from collections.abc import AsyncIterator, Callable, Container, Sequence
 from contextlib import asynccontextmanager
 
+import pytest
+
 from forebay.core.byte_ranges import Span
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
@@ -19,6 +21,8 @@ from forebay.jobs.plans.plan_runner import (
     EXPIRE_SECONDS,
     FULL_PAUSE,
     IDLE_SECONDS,
+    MAX_FOUND,
+    MAX_UNNEEDED,
     TICK_SECONDS,
     PlanRunner,
 )
@@ -94,6 +98,29 @@ class HeldFetches(NotedFetches):
         return outcome
 
 
+class CachedFetches(NotedFetches):
+    """Finds everything cached; so many entries of `every` have a ticket."""
+
+    def __init__(self, every: int = 1) -> None:
+        super().__init__()
+        self._every = every
+        self.found = self._in_turn = 0
+        self.most_in_turn = 0
+        """Entries found in one turn of the loop."""
+
+    def find_nowait(self, request: PrefetchRequest) -> PrefetchOutcome | None:
+        if not self._in_turn:
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        self._in_turn += 1
+        self.found += 1
+        self.most_in_turn = max(self.most_in_turn, self._in_turn)
+        number = int(request.name.key)
+        return PrefetchOutcome("fetched", SIZE, SIZE, SIZE, 0 if number % self._every else number + 1)
+
+    def _end_turn(self) -> None:
+        self._in_turn = 0
+
+
 def read_of(key: str, cached: float = 0.0) -> ObjectRead:
     return ObjectRead(ObjectName("bucket", key), Span(0, SIZE), SIZE, "user", "set", "miss", cached)
 
@@ -104,9 +131,10 @@ def runner_of(
     tasks: TaskRegistry,
     timers: ManualTimers | None = None,
     permits: Callable[[ObjectName], bool] = lambda _: True,
+    recording: str = "",
 ) -> PlanRunner:
     allowance = Allowance(permits, None, lambda _: 1 << 20, lambda _: "set")
-    record = PlanRecord("id", "bucket", "order", "user", 0.0, entries.count, 0)
+    record = PlanRecord("id", "bucket", "order", "user", 0.0, entries.count, 0, recording=recording)
     timers = timers if timers is not None else ManualTimers()
     return PlanRunner(record, entries, PlanStart(), ahead, lambda: allowance, timers, tasks.spawn, lambda: 0.0)
 
@@ -409,3 +437,103 @@ async def test_a_full_tier_is_looked_at_again_soon() -> None:
         await running
     await tasks.wait_idle()
     assert timers.pending == 0
+
+
+async def test_cached_entries_are_found_without_a_fetch() -> None:
+    """Some in each turn of the loop, and theirs are tickets, too."""
+    entries, ahead, tasks = HeldEntries(3 * MAX_FOUND, 10), CachedFetches(), TaskRegistry()
+    runner = runner_of(entries, ahead, tasks)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: runner.window.next == entries.count)
+        assert (runner.window.lead, runner.pace.mean_size, ahead.keys) == (3 * MAX_FOUND * SIZE, SIZE, [])
+        assert ahead.most_in_turn == MAX_FOUND
+        runner.match([read_of("0", cached=1.0)])
+        assert ahead.finished == [([1], False)]
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+    assert ahead.dropped == list(range(2, 3 * MAX_FOUND + 1))
+
+
+async def test_a_recording_of_which_all_is_cached_needs_no_plan() -> None:
+    entries, ahead = HeldEntries(2 * MAX_UNNEEDED, 100), CachedFetches(every=10 * MAX_UNNEEDED)
+    runner = runner_of(entries, ahead, TaskRegistry(), recording="seed-7")
+    await runner.run()
+    assert (runner.state, ahead.keys) == ("done", [])
+    assert MAX_UNNEEDED < ahead.found <= MAX_UNNEEDED + MAX_FOUND
+
+
+@pytest.mark.parametrize(("recording", "every"), [("seed-7", MAX_UNNEEDED), ("", 10 * MAX_UNNEEDED)])
+async def test_a_plan_that_is_needed_goes_on_to_its_end(recording: str, every: int) -> None:
+    """One of a recording if something is fetched for it now and then, and one that a client has sent in any case."""
+    entries, ahead, tasks = HeldEntries(3 * MAX_UNNEEDED, 100), CachedFetches(every), TaskRegistry()
+    runner = runner_of(entries, ahead, tasks, recording=recording)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: runner.window.next == entries.count)
+        assert runner.state == "running"
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+
+
+async def test_what_is_dropped_unread_counts_as_useless() -> None:
+    class FetchedBlocks(NotedFetches):
+        async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
+            return (await super().fetch(request))._replace(fetched_blocks=1, fetched_bytes=SIZE)
+
+    entries, ahead, tasks = HeldEntries(10, 10), FetchedBlocks(), TaskRegistry()
+    runner = runner_of(entries, ahead, tasks)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: runner.window.lead == 10 * SIZE and runner.window.next == 10)
+        await tasks.wait_idle()
+        runner.match([read_of("0"), read_of("1")])
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+    assert (runner.counts.fetched_bytes, runner.counts.useless_bytes) == (10 * SIZE, 8 * SIZE)
+
+
+async def test_new_grants_give_up_what_they_forbid() -> None:
+    entries, ahead, tasks, timers = HeldEntries(10, 10), NotedFetches(), TaskRegistry(), ManualTimers()
+    looked_at = list[str]()
+
+    def all_but_three(name: ObjectName) -> bool:
+        looked_at.append(name.key)
+        return int(name.key) >= 3
+
+    grants: list[Callable[[ObjectName], bool]] = [lambda _: True, all_but_three]
+    allowances = [Allowance(each, None, lambda _: 1 << 20, lambda _: "set") for each in grants]
+    record = PlanRecord("id", "bucket", "order", "user", 0.0, entries.count, 0)
+    current = allowances[:1]
+    runner = PlanRunner(record, entries, PlanStart(), ahead, lambda: current[-1], timers, tasks.spawn, lambda: 0.0)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: runner.window.lead == 10 * SIZE and runner.window.next == 10)
+        await tasks.wait_idle()
+        current.append(allowances[1])
+        await step(timers, TICK_SECONDS)
+        await run_loop_until(lambda: len(ahead.dropped) == 3)
+        assert (sorted(looked_at, key=int), runner.counts.given_up) == ([str(each) for each in range(10)], 3)
+        await step(timers, TICK_SECONDS)
+        await tasks.wait_idle()
+        assert len(looked_at) == 10, "once for each change"
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+
+
+async def test_a_plan_fetches_at_once_where_its_reader_was_found() -> None:
+    count = 4 * SPREAD
+    entries, ahead, tasks = HeldEntries(count, count), NotedFetches(), TaskRegistry()
+    runner = runner_of(entries, ahead, tasks)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: not runner.window.missing())
+        runner.match([read_of(str(number)) for number in range(3 * SPREAD, 3 * SPREAD + 2 * STRAYS)])
+        await run_loop_until(lambda: str(3 * SPREAD + 2 * STRAYS) in ahead.keys)
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()

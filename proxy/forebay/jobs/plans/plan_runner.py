@@ -252,6 +252,7 @@ class PlanRunner:
             if (here := self._ahead.find_nowait(request)) is not None:
                 found += 1
                 self._note_found(entry, here)
+                expected = self.pace.expected_size(horizon)
             else:
                 self._in_flight += 1
                 self._spawn(self._fetch(entry, allowance.identity), f"fetch {entry.key} ahead")
