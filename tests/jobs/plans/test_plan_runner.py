@@ -125,6 +125,11 @@ def read_of(key: str, cached: float = 0.0) -> ObjectRead:
     return ObjectRead(ObjectName("bucket", key), Span(0, SIZE), SIZE, "user", "set", "miss", cached)
 
 
+def horizon_of(name: ObjectName) -> int:
+    """A MiB, as a rule may have it for any key."""
+    return 1 << 20 if len(name.key) else 0
+
+
 def runner_of(
     entries: HeldEntries,
     ahead: NotedFetches,
@@ -133,7 +138,7 @@ def runner_of(
     permits: Callable[[ObjectName], bool] = lambda _: True,
     recording: str = "",
 ) -> PlanRunner:
-    allowance = Allowance(permits, None, lambda _: 1 << 20, lambda _: "set")
+    allowance = Allowance(permits, None, horizon_of, lambda _: "set")
     record = PlanRecord("id", "bucket", "order", "user", 0.0, entries.count, 0, recording=recording)
     timers = timers if timers is not None else ManualTimers()
     return PlanRunner(record, entries, PlanStart(), ahead, lambda: allowance, timers, tasks.spawn, lambda: 0.0)
@@ -447,7 +452,7 @@ async def test_cached_entries_are_found_without_a_fetch() -> None:
         running = group.create_task(runner.run())
         await run_loop_until(lambda: runner.window.next == entries.count)
         assert (runner.window.lead, runner.pace.mean_size, ahead.keys) == (3 * MAX_FOUND * SIZE, SIZE, [])
-        assert ahead.most_in_turn == MAX_FOUND
+        assert (ahead.most_in_turn, runner.data_set) == (MAX_FOUND, "set")
         runner.match([read_of("0", cached=1.0)])
         assert ahead.finished == [([1], False)]
         runner.close("cancelled")
@@ -537,3 +542,38 @@ async def test_a_plan_fetches_at_once_where_its_reader_was_found() -> None:
         runner.close("cancelled")
         await running
     await tasks.wait_idle()
+
+
+class HeldSearch(HeldEntries):
+    """Finds a key once the test opens the gate."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count, count)
+        self.begun = 0
+        self.gate = threading.Event()
+
+    def find(self, key: str, after: int = 0) -> int | None:
+        self.begun += 1
+        self.gate.wait()
+        return super().find(key, after)
+
+
+async def test_a_search_under_way_is_not_begun_again() -> None:
+    count = 4 * SPREAD
+    entries, ahead, tasks, timers = HeldSearch(count), NotedFetches(), TaskRegistry(), ManualTimers()
+    runner = runner_of(entries, ahead, tasks, timers)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: not runner.window.missing())
+        far = [read_of(str(number)) for number in range(3 * SPREAD, 3 * SPREAD + 2 * STRAYS)]
+        for _ in range(4):
+            runner.match(far)
+            await step(timers, TICK_SECONDS)
+        await run_loop_until(lambda: entries.begun > 0)
+        begun = entries.begun
+        entries.gate.set()
+        await run_loop_until(lambda: runner.window.front >= 3 * SPREAD)
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+    assert begun == 1
