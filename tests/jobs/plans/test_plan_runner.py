@@ -15,7 +15,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import PlanEntry
 from forebay.jobs.plans.plan_pace import FIRST_IN_FLIGHT
-from forebay.jobs.plans.plan_retry import MOST_LEFT_OUT
+from forebay.jobs.plans.plan_retry import FIRST_PAUSE, MOST_LEFT_OUT
 from forebay.jobs.plans.plan_runner import (
     END_SECONDS,
     EXPIRE_SECONDS,
@@ -31,7 +31,7 @@ from forebay.jobs.plans.plan_window import LOAD_SIZE, SPREAD, PlanStart
 from forebay.jobs.plans.reader_search import STRAYS
 from forebay.jobs.prefetch_request import PrefetchOutcome, PrefetchRequest
 from harness.inspection import run_loop_until
-from harness.manual_timers import ManualTimers
+from harness.manual_timers import QUIET, ManualTimers
 
 COUNT = 2 * LOAD_SIZE
 SIZE = 100
@@ -577,3 +577,46 @@ async def test_a_search_under_way_is_not_begun_again() -> None:
         await running
     await tasks.wait_idle()
     assert begun == 1
+
+
+async def test_as_many_entries_are_in_flight_as_the_pace_says() -> None:
+    held, tasks = HeldFetches(), TaskRegistry()
+    entries = HeldEntries(4 * FIRST_IN_FLIGHT, 10)
+    allowance = Allowance(lambda _: True, None, lambda _: 1 << 30, lambda _: "set")
+    record = PlanRecord("id", "bucket", "order", "user", 0.0, entries.count, 0)
+    runner = PlanRunner(record, entries, PlanStart(), held, lambda: allowance, ManualTimers(), tasks.spawn, lambda: 0.0)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: not runner.window.missing() and bool(held.keys))
+        for _ in range(QUIET):
+            await asyncio.sleep(0)
+        assert len(held.keys) == FIRST_IN_FLIGHT
+        held.gate.set()
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+
+
+class AwayOrigin(NotedFetches):
+    """Nothing can be had for now."""
+
+    async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
+        await super().fetch(request)
+        return PrefetchOutcome("unavailable", problem="the origin answered 503")
+
+
+async def test_nothing_is_fetched_for_a_pause_while_the_origin_is_away() -> None:
+    entries, ahead, tasks, timers = HeldEntries(10, 10), AwayOrigin(), TaskRegistry(), ManualTimers()
+    runner = runner_of(entries, ahead, tasks, timers)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        for tries in (1, 2):
+            await timers.armed(within=FIRST_PAUSE)
+            await tasks.wait_idle()
+            for _ in range(QUIET):
+                await asyncio.sleep(0)
+            assert ahead.keys == ["0"] * tries
+            timers.advance(FIRST_PAUSE)
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
