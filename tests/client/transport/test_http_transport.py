@@ -24,7 +24,13 @@ from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.forked import in_a_fork
 from harness.reference_sigv4 import Secret
-from harness.scripted_origin import ScriptedConnection, respond_always, scripted_origin
+from harness.scripted_origin import (
+    ScriptedConnection,
+    never_respond,
+    respond_always,
+    scripted_origin,
+    stall_in_body,
+)
 
 CONTENT = bytes(range(256)) * 1000
 
@@ -88,14 +94,15 @@ async def test_a_stream_gives_its_connection_back_at_its_end(origin: FakeOrigin)
     request = ObjectRequest("GET", "b", "k", is_streamed=True)
 
     def read(client: Client) -> None:
-        for _ in range(3):
+        for is_closed in (True, False, True):
             stream = client.send_request(request).stream
             assert stream is not None
             content, buffer = bytearray(), memoryview(bytearray(100_000))
             while count := stream.readinto(buffer):
                 content += buffer[:count]
             assert content == CONTENT
-            stream.close()
+            if is_closed:
+                stream.close()
         abandoned = client.send_request(request).stream
         assert abandoned is not None
         abandoned.readinto(memoryview(bytearray(10)))
@@ -204,6 +211,30 @@ async def test_a_range_is_received_into_the_callers_buffer(origin: FakeOrigin) -
             request = ObjectRequest("GET", "b", "k", span=(5, 1005), buffer=memoryview(buffer))
             response = await asyncio.to_thread(client.send_request, request)
             assert (response.body.obj is buffer, bytes(response.body)) == (True, CONTENT[5:1005])
+        for size in (1000, len(CONTENT)):
+            buffer = bytearray(size)
+            request = ObjectRequest("GET", "b", "k", buffer=memoryview(buffer))
+            response = await asyncio.to_thread(client.send_request, request)
+            assert (response.body.obj is buffer, bytes(response.body)) == (size == len(CONTENT), CONTENT)
+
+
+async def test_a_response_without_a_body_keeps_the_connection(origin: FakeOrigin) -> None:
+    origin.store.put("b", "empty", b"")
+    with client_of(origin, connections=1) as client:
+        for _ in range(2):
+            assert (await asyncio.to_thread(client.head, "b", "k")).size == len(CONTENT)
+            assert len(await asyncio.to_thread(client.get, "b", "empty")) == 0
+            await asyncio.to_thread(client.delete, "b", "none")
+    assert origin.log.connections == 1
+
+
+async def test_a_server_that_hangs_in_a_body_hangs_since_then() -> None:
+    """It is given up after two attempts without a byte, of which this is the first."""
+    async with scripted_origin(stall_in_body, never_respond) as origin:
+        with Client(origin.url, access_key="", socket="", retries=4, timeout=0.2) as client:
+            with pytest.raises(ServiceUnavailable, match="timed out"):
+                await asyncio.to_thread(client.get, "b", "k")
+            assert origin.connections == 2
 
 
 async def test_an_empty_access_key_signs_nothing() -> None:

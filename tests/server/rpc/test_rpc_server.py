@@ -162,6 +162,8 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
     service = Service()
 
     async def control(request: Document) -> Document:
+        if request["why"] == "late":
+            await service.released.wait()
         return {"stopped": request["why"]}
 
     server = RpcServer(tmp_path / "socket", {"stop": control})
@@ -203,21 +205,54 @@ async def test_a_link_answers_numbered_calls_in_any_order(served: Served) -> Non
         ("defect", {"failure": "OriginBroken", "reason": "KeyError in another worker"}),
     ],
 )
-async def test_a_failure_of_a_call_ends_no_link(served: Served, fails: str, failure: Document) -> None:
+async def test_a_failure_of_a_call_ends_no_link(
+    served: Served, fails: str, failure: Document, caplog: pytest.LogCaptureFixture
+) -> None:
     link = await served.connect()
     await link.call("link", id=1)
     assert await link.call("fail", id=2, fails=fails) == {**failure, "id": 2}
     assert await link.call("ping", id=3) == {"id": 3}
+    assert [record.message for record in caplog.records] == (["fail failed"] if fails == "defect" else [])
     link.channel.close()
 
 
 @pytest.mark.parametrize("request_", [{"kind": "fail", "fails": "unreadable"}, {"kind": "unknown"}])
-async def test_a_call_that_does_not_fit_ends_the_link(served: Served, request_: Document) -> None:
+async def test_a_call_that_does_not_fit_ends_the_link(
+    served: Served, request_: Document, caplog: pytest.LogCaptureFixture
+) -> None:
     link = await served.connect()
     await link.call("link", id=1)
     await link.channel.send({**request_, "id": 2})
     assert await link.is_ended()
     await run_loop_until(lambda: served.service.ended == [[]])
+    (record,) = caplog.records
+    assert record.message.startswith(f"{request_['kind']} was not understood")
+
+
+@pytest.mark.parametrize("has_service", [True, False])
+async def test_a_slow_call_of_the_supervisor_holds_no_other(served: Served, *, has_service: bool) -> None:
+    if not has_service:
+        served.server.service = None
+    link = await served.connect()
+    await link.call("link", id=1)
+    await link.channel.send({"kind": "stop", "id": 2, "why": "late"})
+    assert await link.call("ping", id=3) == {"id": 3}
+    served.service.released.set()
+    assert await link.channel.receive_document() == {"stopped": "late", "id": 2}
+
+
+async def test_a_response_to_a_caller_that_has_left_is_dropped(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    link = await served.connect()
+    await link.call("link", id=1)
+    await link.channel.send({"kind": "late", "id": 2})
+    assert await link.call("ping", id=3) == {"id": 3}
+    link.channel.close()
+    await run_loop_until(lambda: bool(served.service.ended))
+    served.service.released.set()
+    await run_loop_until(lambda: all(task.get_name() != "call late" for task in asyncio.all_tasks()))
+    assert caplog.records == []
 
 
 async def test_a_worker_that_has_not_started_knows_nothing(served: Served) -> None:
