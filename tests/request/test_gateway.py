@@ -10,18 +10,29 @@ from xml.etree import ElementTree
 import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from forebay.core.errors import OriginBroken, OriginError, OriginUnreachable, S3Error, SpoolFull, Throttled
-from forebay.core.request_record import RequestRecord
+from forebay.core.errors import (
+    OriginBroken,
+    OriginCredentialFault,
+    OriginError,
+    OriginUnreachable,
+    S3Error,
+    SpoolFull,
+    Throttled,
+    access_denied,
+)
+from forebay.core.request_record import CacheStatus, RequestRecord
 from forebay.policy.access import Grant, Principal
 from forebay.policy.path_patterns import Pattern
-from forebay.policy.rules import Rules
+from forebay.policy.rules import Rule, Rules
 from forebay.protocol.exchange import Request
 from forebay.protocol.operations import Access
+from forebay.protocol.oss.oss_documents import OssLocation
 from forebay.protocol.target import parse_target
 from forebay.request.admission import GatewayPolicy, admit
 from forebay.request.authentication import Keyring
 from forebay.request.gateway import Gateway
-from harness.memory_exchange import MemoryBody, MemoryReply
+from forebay.request.oss_reply import OssReply
+from harness.memory_exchange import DisconnectedReply, MemoryBody, MemoryReply
 
 EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
 OPEN = Keyring({}, {}, EVERYBODY)
@@ -31,11 +42,12 @@ CLOSED = Keyring({}, {})
 class Failing:
     """In place of whatever answers: fails, `late` after the response head has left."""
 
-    def __init__(self, failure: Exception, *, late: bool = False) -> None:
-        self.failure, self.late, self.calls = failure, late, 0
+    def __init__(self, failure: Exception, *, late: bool = False, cache: CacheStatus | None = None) -> None:
+        self.failure, self.late, self.cache, self.calls = failure, late, cache, 0
 
-    async def answer(self, _admission: object, _request: object, reply: Any, _record: object) -> None:
+    async def answer(self, _admission: object, _request: object, reply: Any, record: RequestRecord) -> None:
         self.calls += 1
+        record.cache = self.cache
         if self.late:
             await reply.start(200, (), 10)
         raise self.failure
@@ -111,16 +123,65 @@ async def test_a_request_without_proof_reaches_no_reader_or_writer(method: str) 
     assert (reply.status, failing.calls, record.principal) == (403, 0, "")
 
 
+@pytest.mark.parametrize(
+    ("failure", "level", "line"),
+    [
+        (Throttled("full"), logging.INFO, "ID: full"),
+        (OriginUnreachable("no route"), logging.WARNING, "ID: the origin could not answer GetObject: no route"),
+        (OriginCredentialFault("no key", "for the client"), logging.INFO, "ID: the origin could not answer GetObject: no key"),
+        (access_denied("no grant"), logging.INFO, "ID: AccessDenied: no grant"),
+    ],
+)
+async def test_a_failure_is_logged_at_its_level(
+    caplog: pytest.LogCaptureFixture, failure: Exception, level: int, line: str
+) -> None:
+    with caplog.at_level(logging.INFO):
+        await handle(Failing(failure))
+    assert [(record.levelno, record.message) for record in caplog.records] == [(level, line)]
+
+
+async def test_a_refusal_without_a_reason_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        await handle(Failing(S3Error("NoSuchKey")))
+    assert caplog.records == []
+
+
+async def test_a_refusal_says_what_the_cache_did_and_how_long_the_object_is() -> None:
+    failing = Failing(S3Error("InvalidRange", ActualObjectSize="10"), cache="hit-ssd")
+    reply, _ = await handle(failing)
+    assert (reply.headers["Content-Range"], reply.headers["x-forebay-cache"]) == ("bytes */10", "hit-ssd")
+    reply, _ = await handle(Failing(S3Error("NoSuchKey")))
+    assert {"Content-Range", "x-forebay-cache"} & {*reply.headers} == set()
+
+
+async def test_a_client_that_leaves_before_its_refusal_is_recorded() -> None:
+    parts, reply = Parts(), DisconnectedReply()
+    record = RequestRecord("GET", time.monotonic(), "ID")
+    await parts.gateway.handle(request_of("GET", "/bucket/%zz"), reply, record)
+    assert (reply.aborted, record.aborted, record.error) == (True, True, "InvalidURI")
+
+
+async def test_a_refusal_in_oss_is_a_document_of_oss() -> None:
+    parts = Parts()
+    reply, _ = await parts.send("GET", "/bucket/%zz", **{"x-oss-date": "now"})
+    assert (reply.headers["x-oss-request-id"], reply.finished) == ("ID", True)
+    assert "x-amz-request-id" not in reply.headers
+
+
 class Parts:
     """In place of all that answers: notes which one was asked, and says what the test wants it to."""
 
     NAMES = ("reader", "uncached", "writer", "form", "oss", "cors", "resources", "batches", "subresources")
 
-    def __init__(self, **results: object) -> None:
+    def __init__(self, policy: GatewayPolicy | None = None, **results: object) -> None:
         self.asked: list[str] = []
+        self.admission: Any = None
+        self.request: Any = None
+        self.reply: Any = None
+        """What the part was asked with that was asked last."""
         self.results: dict[str, object] = {"subresources": False, **results}
         self.gateway = Gateway(
-            GatewayPolicy(OPEN, Rules(()), (), {}),
+            policy or GatewayPolicy(OPEN, Rules(()), (), {}),
             *(Part(name, self) for name in self.NAMES),  # type: ignore[arg-type] # fakes
         )
 
@@ -136,16 +197,20 @@ class Part:
     def __init__(self, name: str, parts: Parts) -> None:
         self.name, self.parts = name, parts
 
-    async def answer(self, *_arguments: object) -> object:
+    async def answer(self, *arguments: Any) -> object:
         self.parts.asked.append(self.name)
+        self.parts.admission, self.parts.request, self.parts.reply = arguments[:3]
         return self.parts.results.get(self.name)
 
     async def answer_preflight(self, *_arguments: object, answers_pages: bool) -> None:
         self.parts.asked.append(f"preflight{' of pages' if answers_pages else ''}")
 
-    def wrap_reply(self, reply: MemoryReply, *_arguments: object) -> MemoryReply:
+    def wrap_reply(self, reply: MemoryReply, request: Request, _target: object, record: RequestRecord) -> OssReply:
         self.parts.asked.append("wrap")
-        return reply
+        return OssReply(reply, request.method, record, OssLocation("r", "host"))
+
+    def allow_lookups(self, _reply: OssReply, bucket: str, _identity: object) -> None:
+        self.parts.asked.append(f"lookups in {bucket}")
 
 
 def request_of(method: str, target: str, **headers: str) -> Request:
@@ -171,8 +236,8 @@ def request_of(method: str, target: str, **headers: str) -> Request:
 )
 async def test_each_request_has_one_way(method: str, target: str, asked: list[str]) -> None:
     parts = Parts()
-    await parts.send(method, target)
-    assert parts.asked == asked
+    _, record = await parts.send(method, target)
+    assert (parts.asked, record.error) == (asked, "")
 
 
 async def test_a_form_is_no_other_write() -> None:
@@ -183,8 +248,17 @@ async def test_a_form_is_no_other_write() -> None:
 
 async def test_a_request_in_oss_is_answered_in_oss() -> None:
     parts = Parts()
-    await parts.send("GET", "/bucket/key", **{"x-oss-date": "now"})
-    assert parts.asked == ["wrap", "reader"]
+    await parts.send("GET", "/bucket/key", **{"x-oss-date": "now", "x-oss-range-behavior": "standard"})
+    assert parts.asked == ["wrap", "lookups in bucket", "reader"]
+    assert parts.request.headers is parts.admission.headers
+    assert parts.request.oss_request is parts.reply.request is parts.admission.oss_request is not None
+
+
+async def test_a_request_in_s3_is_as_it_was_received() -> None:
+    parts = Parts()
+    await parts.send("GET", "/bucket/key")
+    assert parts.request.oss_request is None
+    assert parts.request.headers is parts.admission.headers
 
 
 class Known:
@@ -208,10 +282,19 @@ async def test_a_head_learns_what_it_could_not_prove() -> None:
     assert (parts.asked, known.learned) == (["reader"], ["key"])
 
 
-async def test_a_read_that_is_bypassed_goes_to_the_origin() -> None:
+async def test_a_read_that_is_bypassed_goes_to_the_origin(caplog: pytest.LogCaptureFixture) -> None:
     parts = Parts(reader=SimpleNamespace(reason="too large"))
-    await parts.send("GET", "/bucket/key")
+    with caplog.at_level(logging.INFO):
+        await parts.send("GET", "/bucket/key")
     assert parts.asked == ["reader", "subresources", "uncached"]
+    assert "ID: bypassed to the origin: too large" in caplog.text
+
+
+async def test_a_read_that_no_rule_accelerates_is_no_cache_s() -> None:
+    rules = Rules((Rule("bucket/**", accelerate=False),))
+    parts = Parts(policy=GatewayPolicy(OPEN, rules, (), {}))
+    await parts.send("GET", "/bucket/key")
+    assert parts.asked == ["subresources", "uncached"]
 
 
 async def test_a_subresource_of_a_member_is_answered_once() -> None:
