@@ -128,7 +128,7 @@ async def test_a_request_without_proof_reaches_no_reader_or_writer(method: str) 
     [
         (Throttled("full"), logging.INFO, "ID: full"),
         (OriginUnreachable("no route"), logging.WARNING, "ID: the origin could not answer GetObject: no route"),
-        (OriginCredentialFault("no key", "for the client"), logging.INFO, "ID: the origin could not answer GetObject: no key"),
+        (OriginCredentialFault("no key", ""), logging.INFO, "ID: the origin could not answer GetObject: no key"),
         (access_denied("no grant"), logging.INFO, "ID: AccessDenied: no grant"),
     ],
 )

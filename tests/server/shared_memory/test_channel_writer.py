@@ -9,10 +9,12 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
+from forebay.protocol.channel_frames import FRAME, RING, SLOT_UNIT, WITH_DESCRIPTOR
 from forebay.server.shared_memory.channel_writer import ChannelWriter
 from forebay.server.shared_memory.read_channel import ReadChannel
 from harness.fake_origin import FakeOrigin
@@ -182,6 +184,52 @@ async def test_no_slot_of_a_ring_is_used_that_cannot_be_passed(ends: Ends) -> No
     assert writer.ring is not None
     writer.ring.is_passed = True
     assert writer.allocate(100) is not None
+
+
+def open_descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def receive_frame(client: socket.socket) -> tuple[tuple[int, ...], bytes, int]:
+    """The fields of a frame, the head of four bytes behind it, and how many descriptors came with it."""
+    data, descriptors, _, _ = socket.recv_fds(client, FRAME.size + 4, 8)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    return FRAME.unpack(data[: FRAME.size]), data[FRAME.size :], len(descriptors)
+
+
+async def test_a_ring_is_passed_with_its_first_slot_alone(ends: Ends) -> None:
+    writer, counts = ends.writer, list[str]()
+    slots = [writer.allocate(100) for _ in range(2)]
+    memory: Any = SimpleNamespace(count=counts.append, retire=counts.append)
+    before, known, writer.memory = open_descriptors(), writer.memory, memory
+    try:
+        for number, slot in enumerate(slots):
+            assert slot is not None
+            ring, position = slot
+            writer.announce(b"head", position, 100)
+            flags = 0 if number else WITH_DESCRIPTOR
+            frame = (RING, flags, 0, 4, position, 100)
+            assert await asyncio.to_thread(receive_frame, ends.client) == (frame, b"head", 1 - number)
+            assert ring.is_passed
+            writer.release(position // SLOT_UNIT)
+            with pytest.raises(ValueError):  # the client does not have it any more
+                writer.release(position // SLOT_UNIT)
+        writer.count_inline()
+        writer.count("memory")
+        writer.retire_ring()
+        writer.retire_ring()
+        assert counts == ["ring", "ring", "inline", "memory", ring]
+        # One more: that of the writer's copy of the socket.
+        assert open_descriptors() == before + 1
+    finally:
+        writer.memory = known
+        known.retire(ring)
+
+
+async def test_a_body_larger_than_the_ring_has_no_slot(ends: Ends) -> None:
+    assert ends.writer.allocate(1 << 40) is None
+    assert ends.writer.allocate(100) is not None
 
 
 async def test_a_channel_without_a_ring_takes_and_gives_no_slot(ends: Ends) -> None:
