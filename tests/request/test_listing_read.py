@@ -11,13 +11,13 @@ from forebay.namespace.pending_entries import PendingEntries
 from forebay.namespace.pending_pages import PendingPages
 from forebay.protocol.exchange import EMPTY_BODY, Request
 from forebay.request.listing_read import ListingReader
+from harness import packed_rig as packs
 from harness.conformance import texts
 from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
 from harness.memory_exchange import MemoryReply
 from harness.rig import Rig
 from request.test_object_read import admission_of
-from scenarios import test_packed_objects as packs
 from scenarios.test_anonymous import GRANTED, ask
 from scenarios.test_principal_credentials import ALICE, BOB, BOB_THERE, KEYS, OURS, fake, refusing
 

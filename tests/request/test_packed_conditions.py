@@ -13,9 +13,9 @@ from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.oss_client import OssClient
 from harness.packed_objects import shard_and_index
+from harness.packed_rig import RULE, read, rig_of
 from harness.rig import TRAINER
 from harness.write_back_rig import WriteBackRig
-from scenarios.test_packed_objects import RULE, read, rig_of
 
 KEY, CONTENT = "train/a", b"member"
 ETAG = '"aa08769cdcb26674c6706093503ff0a3"'

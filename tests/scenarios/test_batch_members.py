@@ -13,8 +13,8 @@ from harness.batches import ReadEntry, read_batch, send_batch
 from harness.fake.actions import FORBIDDEN
 from harness.fake_origin import FakeOrigin
 from harness.packed_objects import shard_and_index
+from harness.packed_rig import IDENTITY, PARTNER, PARTNER_THERE
 from harness.rig import READER, TRAINER, Rig
-from scenarios.test_packed_objects import IDENTITY, PARTNER, PARTNER_THERE
 
 RULES = '[[rules]]\npath = "**"\nfreshness = "60s"\nblock = "64KiB"\n'
 FILES = {f"{number:04}.jpg": bytes([number % 251]) * (number * 37) for number in range(300)}

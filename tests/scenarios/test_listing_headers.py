@@ -9,8 +9,8 @@ import pytest
 from harness.clients import RawClient
 from harness.conformance import texts
 from harness.fake_origin import FakeOrigin
+from harness.packed_rig import RULE, pack, rig_of
 from scenarios.test_listings import LISTING, TEN_MINUTES
-from scenarios.test_packed_objects import RULE, pack, rig_of
 from scenarios.test_packed_subresources import EXPECTED, NO_OWNER, OTHER_OWNER, OWNER, owned
 
 RESTORED = ("x-amz-optional-object-attributes", "RestoreStatus")

@@ -12,8 +12,8 @@ from harness.batches import ReadEntry, read_batch, send_batch
 from harness.clients import path_of
 from harness.fake.actions import FORBIDDEN, Drop
 from harness.fake_origin import FakeOrigin
+from harness.packed_rig import IDENTITY, OBJECTS, PARTNER, PARTNER_THERE, RULE, pack, rig_of
 from harness.rig import READER, TRAINER
-from scenarios.test_packed_objects import IDENTITY, OBJECTS, PARTNER, PARTNER_THERE, RULE, pack, rig_of
 from scenarios.test_packed_subresources import EXPECTED, NO_OWNER, OTHER_OWNER, OWNER, owned
 
 KEYS = list(OBJECTS)[:60]

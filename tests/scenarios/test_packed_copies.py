@@ -11,9 +11,9 @@ from harness.conformance import texts
 from harness.fake.actions import FORBIDDEN, LoseAnswer
 from harness.fake_origin import FakeOrigin
 from harness.oss_client import OssClient
+from harness.packed_rig import IDENTITY, OBJECTS, PARTNER, PARTNER_THERE, RULE, pack, read, rig_of
 from harness.rig import READER, TRAINER
 from harness.write_back_rig import WriteBackRig
-from scenarios.test_packed_objects import IDENTITY, OBJECTS, PARTNER, PARTNER_THERE, RULE, pack, read, rig_of
 from scenarios.test_packed_subresources import NO_OWNER, OTHER_OWNER, OWNER, owned
 
 KEY, COPY = "train/007.jpg", "copies/seven"

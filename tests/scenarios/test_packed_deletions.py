@@ -17,10 +17,10 @@ from harness.fake.gate import Gate
 from harness.fake.response_bytes import ResponseBytes
 from harness.fake_origin import FakeOrigin
 from harness.packed_objects import shard_and_index
+from harness.packed_rig import IDENTITY, OBJECTS, PARTNER, PARTNER_THERE, RULE, pack, read, rig_of
 from harness.rig import TRAINER, Rig
 from harness.worker_node import Node
 from harness.write_back_rig import WriteBackRig
-from scenarios.test_packed_objects import IDENTITY, OBJECTS, PARTNER, PARTNER_THERE, RULE, pack, read, rig_of
 
 KEY, OTHER = "train/007.jpg", "train/008.jpg"
 TOMBSTONES = "packed/train.deleted/"

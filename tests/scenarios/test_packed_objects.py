@@ -7,35 +7,16 @@ from typing import Any
 import pytest
 
 from forebay_client import Client, ObjectInfo
-from harness.clients import RawClient, path_of
+from harness.clients import path_of
 from harness.conformance import texts
 from harness.fake.actions import FORBIDDEN
 from harness.fake_origin import FakeOrigin
 from harness.packed_objects import shard_and_index
-from harness.raw_connection import RawAnswer
-from harness.reference_sigv4 import Secret
-from harness.rig import READER, TRAINER, Rig
+from harness.packed_rig import IDENTITY, OBJECTS, PARTNER, PARTNER_THERE, RULE, pack, read, rig_of
+from harness.rig import READER, TRAINER
 from harness.worker_node import Node
 
-RULE = '[[rules]]\npath = "bucket/train/**"\npacked = "packed/**"\nfreshness = "60s"\n'
-OBJECTS = {f"train/{number:03}.jpg": bytes([number % 251]) * (1000 + number) for number in range(300)}
 MODIFIED = "Tue, 14 Nov 2023 22:13:20 GMT"
-
-
-def rig_of(origin: FakeOrigin, directory: Path, rest: str = RULE, **settings: Any) -> Rig:
-    return Rig(origin.endpoint, origin.secret, directory, rest=rest, **settings)
-
-
-def pack(origin: FakeOrigin, objects: dict[str, bytes] = OBJECTS, name: str = "train", **described: Any) -> bytes:
-    """Puts a pack of these objects, and nothing else, into the origin. Returns its index."""
-    shard, index = shard_and_index(objects, shard_key=f"packed/{name}-0.tar", prefix="train/", **described)
-    origin.store.put("bucket", f"packed/{name}-0.tar", shard)
-    origin.store.put("bucket", f"packed/{name}.fbpack", index)
-    return index
-
-
-async def read(client: RawClient, key: str, *headers: tuple[str, str], method: str = "GET") -> RawAnswer:
-    return await client.request(method, path_of("bucket", key), headers)
 
 
 async def test_a_member_is_read_as_an_object(tmp_path: Path) -> None:
@@ -225,17 +206,6 @@ async def test_an_always_rule_looks_for_the_object_each_time(tmp_path: Path) -> 
         assert (await read(rig.client(), "train/007.jpg")).body == OBJECTS["train/007.jpg"]
         origin.store.put("bucket", "train/007.jpg", b"real")
         assert (await read(rig.client(), "train/007.jpg")).body == b"real"
-
-
-PARTNER, PARTNER_THERE = Secret("partner", "partner-secret"), Secret("partner-there", "partner-own")
-IDENTITY = """
-[[auth.keys]]
-id = "partner"
-secret = "partner-secret"
-origin_access_key = "partner-there"
-origin_secret_key = "partner-own"
-grants = [{ path = "**", allow = ["read", "list"] }]
-"""
 
 
 async def test_an_own_credential_needs_the_shard_at_the_origin(tmp_path: Path) -> None:

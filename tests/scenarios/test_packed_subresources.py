@@ -11,9 +11,9 @@ from harness.fake.actions import Respond
 from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
+from harness.packed_rig import OBJECTS, pack, rig_of
 from harness.rig import READER
 from scenarios import test_packing as packing
-from scenarios.test_packed_objects import OBJECTS, pack, rig_of
 
 KEY, EMPTY, TYPE = "train/007.jpg", "train/empty.jpg", "image/jpeg"
 PACKED = {**OBJECTS, EMPTY: b""}
