@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import pack_jobs as packing
 from harness.clients import RawClient, path_of
 from harness.conformance import texts
 from harness.fake.actions import Respond
@@ -13,7 +14,6 @@ from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
 from harness.packed_rig import OBJECTS, pack, rig_of
 from harness.rig import READER
-from scenarios import test_packing as packing
 
 KEY, EMPTY, TYPE = "train/007.jpg", "train/empty.jpg", "image/jpeg"
 PACKED = {**OBJECTS, EMPTY: b""}

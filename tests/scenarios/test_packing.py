@@ -5,63 +5,21 @@ import json
 import tarfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import fsspec
 import pytest
 
 from forebay.jobs.packing.packed_shards import BROKEN_SHARDS
-from harness.clients import RawClient, path_of
+from harness.clients import path_of
 from harness.conformance import texts
 from harness.fake.actions import HoldHead, Respond, Rewrite
 from harness.fake.gate import Gate
 from harness.fake.response_bytes import ResponseBytes
 from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
+from harness.pack_jobs import OBJECTS, RULE, body, fill, rig_of, run_job, stored
 from harness.rig import Rig
-
-RULE = '[[rules]]\npath = "bucket/train/**"\npacked = "packed/**"\nfreshness = "10m"\n'
-OBJECTS = {
-    f"train/{number:03}/{kind}": bytes([number]) * (1000 * number)
-    for number in range(40)
-    for kind in ("a.cls", "a.jpg")
-}
-
-
-def rig_of(origin: Any, directory: Path, **settings: Any) -> Rig:
-    return Rig(origin.endpoint, origin.secret, directory, rest=RULE, **settings)
-
-
-def fill(origin: FakeOrigin, objects: dict[str, bytes] = OBJECTS) -> None:
-    for key, content in objects.items():
-        origin.store.put("bucket", key, content, content_type="image/jpeg", x_amz_meta_label="cat")
-
-
-async def run_job(rig: Rig, state: str = "done", **fields: Any) -> dict[str, Any]:
-    """A pack job, at its end."""
-    order = {"bucket": "bucket", "prefix": "train/", "shard_size": "1MiB"} | fields
-    async with aiohttp.ClientSession() as session:
-        async with session.post(f"{rig.admin}/v1/packs", json=order) as answer:
-            assert answer.status == 201, await answer.text()
-            job = (await answer.json())["id"]
-        await rig.parts.jobs.warm_ups.wait(job)
-        async with session.get(f"{rig.admin}/v1/jobs/{job}") as answer:
-            found: dict[str, Any] = await answer.json()
-    assert found["state"] == state, found
-    return found
-
-
-async def body(client: RawClient, key: str) -> bytes:
-    answer = await client.request("GET", path_of("bucket", key))
-    assert answer.status == 200, answer.body
-    return answer.body
-
-
-def stored(origin: FakeOrigin, suffix: str) -> dict[str, bytes]:
-    """The objects at the origin whose keys end so."""
-    found = {key: versions[-1] for key, versions in origin.store.buckets["bucket"].versions.items()}
-    return {key: b"".join(each.content.views(0, each.size)) for key, each in found.items() if key.endswith(suffix)}
 
 
 async def test_objects_become_members(tmp_path: Path) -> None:

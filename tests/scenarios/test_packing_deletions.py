@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-
-import aiohttp
+from typing import Any
 
 from forebay.core.names import ObjectName
 from forebay.protocol.packs.tombstones import TOKEN_BYTES, encode_tombstones, merged_key, parse_tombstones
@@ -15,29 +13,18 @@ from harness.fake.actions import HoldHead, HoldRequest
 from harness.fake.gate import Gate
 from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
+from harness.pack_jobs import OBJECTS, RULE, body, fill, held_job, rig_of, run_job, stored
 from harness.rig import Rig
 from harness.write_back_rig import WriteBackRig
-from scenarios.test_packing import OBJECTS, RULE, body, fill, rig_of, run_job, stored
 
 DELETED, ELSEWHERE, LAST = "train/001/a.jpg", "train/002/a.jpg", "train/039/a.jpg"
 INDEX, TOMBSTONES = "packed/train/index.fbpack", "packed/train/index.deleted/"
 
 
-@asynccontextmanager
-async def packing(rig: Rig, origin: FakeOrigin, gate: Gate, **fault: str) -> AsyncIterator[None]:
+def packing(rig: Rig, origin: FakeOrigin, gate: Gate, **fault: Any) -> AbstractAsyncContextManager[None]:
     """Within: a pack job whose request of this kind is held. Behind: the job is done."""
-    held = origin.faults.add(HoldHead(gate) if fault["method"] == "GET" else HoldRequest(gate), **fault)  # type: ignore[arg-type] # method and key
-    order = {"bucket": "bucket", "prefix": "train/", "shard_size": "8MiB"}
-    async with aiohttp.ClientSession() as session, session.post(f"{rig.admin}/v1/packs", json=order) as answer:
-        job = (await answer.json())["id"]
-    await gate.reached()
-    yield
-    gate.open()
-    await rig.parts.jobs.warm_ups.wait(job)
-    origin.faults.remove(held)
-    found = rig.parts.jobs.warm_ups.job(job)
-    assert found is not None
-    assert found.state == "done", found.reason
+    held = origin.faults.add(HoldHead(gate) if fault["method"] == "GET" else HoldRequest(gate), **fault)
+    return held_job(rig, origin, gate, held, shard_size="8MiB")
 
 
 async def status(rig: Rig, method: str, key: str) -> int:

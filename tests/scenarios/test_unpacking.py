@@ -1,11 +1,10 @@
 """Members become objects again while clients write and delete: what a client did last is what there is."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 from forebay.jobs.packing.shard_writer import PIECE
@@ -17,8 +16,8 @@ from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
 from harness.inspection import cache_status
 from harness.oss_origin import OssOrigin
+from harness.pack_jobs import body, held_job, rig_of, run_job, stored
 from harness.rig import Rig
-from scenarios.test_packing import body, rig_of, run_job, stored
 
 FIRST, LARGE, LAST = "train/1", "train/2", "train/3"
 OBJECTS = {FIRST: b"first" * 1000, LARGE: b"l" * (2 * PIECE + 1), LAST: b"last" * 1000}
@@ -38,21 +37,12 @@ async def packed(directory: Path, kind: str = "s3") -> AsyncIterator[tuple[Rig, 
         yield rig, origin
 
 
-@asynccontextmanager
-async def unpacking(rig: Rig, origin: FakeOrigin, action: Any, gate: Gate, **request: Any) -> AsyncIterator[None]:
+def unpacking(
+    rig: Rig, origin: FakeOrigin, action: Any, gate: Gate, **request: Any
+) -> AbstractAsyncContextManager[None]:
     """Within: a job that writes all members, whose first request of this kind is held. Behind: the job is done."""
     held = origin.faults.add(action(gate), times=1, **request)
-    order = {"bucket": "bucket", "prefix": "train/", "action": "unpack", "only": "train/"}
-    async with aiohttp.ClientSession() as session, session.post(f"{rig.admin}/v1/packs", json=order) as answer:
-        job = (await answer.json())["id"]
-    await gate.reached()
-    yield
-    gate.open()
-    await rig.parts.jobs.warm_ups.wait(job)
-    origin.faults.remove(held)
-    found = rig.parts.jobs.warm_ups.job(job)
-    assert found is not None
-    assert (found.state, found.failed) == ("done", 0), found.reason
+    return held_job(rig, origin, gate, held, action="unpack", only="train/")
 
 
 async def is_deleted(rig: Rig, key: str) -> bool:
