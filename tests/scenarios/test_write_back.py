@@ -12,12 +12,14 @@ import pytest
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.storage.journal.upload_notes import UploadNotes
-from harness.clients import RawClient, path_of
+from harness.aws_chunked import Framing
+from harness.clients import RawClient, chunked, path_of
 from harness.fake.actions import HoldRequest, Respond
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.inspection import error_code, run_loop_until
 from harness.oss_client import OssClient
+from harness.reference_sigv4 import SIGNED_CHUNKS, UNSIGNED_CHUNKS_TRAILER
 from harness.rig import TRAINER
 from harness.write_back_rig import WriteBackRig, at_origin
 
@@ -264,3 +266,17 @@ async def test_an_upload_that_fails_is_noted_until_it_is_gone(tmp_path: Path, *,
         assert (await oss.complete(path, upload, [(1, part.headers["ETag"])])).status == 200
         await run_loop_until(lambda: list(rig.write_back.drainer.stopped))
     assert bool(UploadNotes(str(rig.journal / "own-uploads"), 9).take_left()) is not is_aborted
+
+
+@pytest.mark.parametrize("kind", [SIGNED_CHUNKS, UNSIGNED_CHUNKS_TRAILER])
+async def test_a_body_in_chunks_of_chunks_is_acknowledged_here(tmp_path: Path, kind: str) -> None:
+    """As botocore sends each body over TLS: without Content-Length, and with its decoded length."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        content, client = bytes(range(256)) * 1000, rig.client()
+        signed = client.sign("PUT", path_of("ckpt", "a/one"), (), content, framing=Framing(kind))
+        answer = await client.send(chunked(signed))
+        assert (answer.status, answer.headers.get("x-forebay-durable")) == (200, "local")
+        assert (await client.request("GET", path_of("ckpt", "a/one"))).body == content
+        await rig.settled()
+        assert at_origin(origin, "a/one") == content

@@ -15,6 +15,20 @@ def test_the_length_is_the_announced_one(value: str, length: int | None) -> None
 
 
 @pytest.mark.parametrize(
+    ("headers", "size"),
+    [
+        ({"Content-Length": "7"}, 7),
+        ({"Content-Length": "47", "x-amz-decoded-content-length": "7"}, 47),
+        ({"x-amz-decoded-content-length": "7"}, 7),
+        ({"x-amz-decoded-content-length": "x"}, None),
+        ({}, None),
+    ],
+)
+def test_the_decoded_length_counts_where_there_is_no_other(headers: dict[str, str], size: int | None) -> None:
+    assert make_forward_request("PUT", "/b/k", headers=headers, length=False).content_size == size
+
+
+@pytest.mark.parametrize(
     ("query", "number"), [("7", 7), ("10000", 10000), ("", None), ("x", None), ("%D9%A7", None), ("100000", None)]
 )
 def test_a_malformed_part_number_is_none(query: str, number: int | None) -> None:

@@ -34,8 +34,18 @@ class ForwardRequest(NamedTuple):
     @property
     def length(self) -> int | None:
         """The body's announced length in bytes; None if Content-Length is missing or malformed."""
-        value = self.request.headers.get("Content-Length", "")
+        return self._length_of("Content-Length")
+
+    def _length_of(self, header: str) -> int | None:
+        value = self.request.headers.get(header, "")
         return int(value) if value.isascii() and value.isdecimal() and len(value) < 19 else None
+
+    @property
+    def content_size(self) -> int | None:
+        """Bytes of the content, as far as they are announced: with aws-chunked framing about as many as the body's, and
+        where Content-Length is missing (botocore over TLS), x-amz-decoded-content-length. None: they are not."""
+        header = "Content-Length" if "Content-Length" in self.request.headers else "X-Amz-Decoded-Content-Length"
+        return self._length_of(header)
 
     @property
     def speaks_oss(self) -> bool:

@@ -211,7 +211,7 @@ class WriteBack:
         if reason is not None:
             self._passed(context, reason)
             return await self._moved_requests.redirect(context)
-        self._events.wrote("accepted", context.forward.length or 0)
+        self._events.wrote("accepted", context.forward.content_size or 0)
         return None
 
     async def accepts_deletions(self, context: WriteContext, listed: Sequence[ListedKey], *, quiet: bool) -> bool:
@@ -226,7 +226,7 @@ class WriteBack:
 
     def _passed(self, context: WriteContext, reason: str) -> None:
         if context.decision is not None and context.decision.write == "back":
-            self._events.wrote("through", context.forward.length or 0)
+            self._events.wrote("through", context.forward.content_size or 0)
             _log.info("%s: the write goes through: %s", context.record.request_id, reason)
 
     async def learn(

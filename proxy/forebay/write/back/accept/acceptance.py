@@ -114,7 +114,7 @@ class Acceptance:
             return "the first of its kind"
         if operation == "CreateMultipartUpload" and self._proofs.has_outgrown(names[0]):
             return "its last upload was larger than the journal"
-        length = forward.length
+        length = forward.content_size
         if operation == "PutObject" and length is None:
             return "a body of unknown length"
         return None if await self._has_room(length or 0) else "the journal is full"

@@ -156,7 +156,7 @@ class RecordWriter:
         self, context: WriteContext, body: ByteSource | None, *, verified_md5: bytes | None = None
     ) -> StoredBody:
         """Writes a body into the journal; `kept` comes next. Raises S3Error, and what its pieces raise."""
-        etag_of, size = self.dialect(context).etag, context.forward.length or 0
+        etag_of, size = self.dialect(context).etag, context.forward.content_size or 0
         try:
             return await self.bodies.store(body, etag_of, verified_md5=verified_md5, size=size)
         except OSError as error:

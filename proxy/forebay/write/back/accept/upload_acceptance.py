@@ -99,7 +99,7 @@ class UploadAcceptance:
         if upload is None:
             return None
         if context.forward.operation.name == "UploadPart":
-            await self._room.reserve(upload, context.forward.length or 0)
+            await self._room.reserve(upload, context.forward.content_size or 0)
         return MOVED if upload.origin_id else None
 
     async def create(self, context: WriteContext) -> None:
