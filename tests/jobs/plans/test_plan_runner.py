@@ -620,3 +620,31 @@ async def test_nothing_is_fetched_for_a_pause_while_the_origin_is_away() -> None
         runner.close("cancelled")
         await running
     await tasks.wait_idle()
+
+
+async def test_what_arrives_for_a_closed_plan_is_dropped() -> None:
+    held, tasks = HeldFetches(), TaskRegistry()
+    runner = runner_of(HeldEntries(4, 4), held, tasks)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: held.keys == ["0"])
+        runner.close("cancelled")
+        await running
+        assert held.dropped == []
+        held.gate.set()
+    await tasks.wait_idle()
+    assert held.dropped == [1]
+
+
+async def test_a_plan_whose_file_is_gone_ends() -> None:
+    class LostEntries(HeldEntries):
+        def read(self, start: int, stop: int) -> list[PlanEntry]:
+            raise OSError("no such file")
+
+    timers = ManualTimers()
+    runner = runner_of(LostEntries(10), NotedFetches(), TaskRegistry(), timers)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await step(timers, TICK_SECONDS)
+        await running
+    assert runner.state == "cancelled"
