@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch.distributed
 import torch.utils.data
 
+from forebay_client.objects import index_of
 from forebay_client.torch.epoch_plans import EpochPlans
 from forebay_client.torch.object_dataset import ObjectDataset, Transform
 from forebay_client.torch.packed_samples import PackedSamples
@@ -43,6 +44,8 @@ class ForebayIterableDataset(ObjectDataset, torch.utils.data.IterableDataset):
         seed: int = 0,
         plan: bool = False,
     ) -> None:
+        if index_of(batch, "batch") < 1:
+            raise ValueError(f"batch is at least 1, not {batch}")
         super().__init__(samples, client=client, transform=transform, pack=pack)
         self._count = len(self.samples_read)
         self._batch, self._sharding, self._shuffle, self._seed = batch, sharding, shuffle, seed
@@ -67,13 +70,14 @@ class ForebayIterableDataset(ObjectDataset, torch.utils.data.IterableDataset):
         order = self._order(self._begun)[rank::ranks]
         if self._plan and (worker is None or worker.id == 0):
             EpochPlans(lambda: self.client, self).send(self._begun, order[self._yielded * workers :])
-        return self._rest(order[number::workers])
+        return self._rest(order[number::workers], self._yielded)
 
-    def _rest(self, order: Sequence[int]) -> Iterator[Any]:
-        """Yields the samples of `order` that were not yielded before."""
-        for start in range(self._yielded, len(order), self._batch):
+    def _rest(self, order: Sequence[int], yielded: int) -> Iterator[Any]:
+        """Yields the samples of `order` but for the first `yielded`."""
+        for start in range(yielded, len(order), self._batch):
             for sample in self._read(order[start : start + self._batch]):
-                self._yielded += 1
+                yielded += 1
+                self._yielded = yielded
                 yield self._transform(sample)
 
     def _order(self, epoch: int) -> Sequence[int]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from forebay_client.objects import checked_keys
 from forebay_client.torch.dataset_client import default_client
 from forebay_client.torch.packed_samples import PackedSamples
 from forebay_client.torch.sample_file import SampleFile, identity
@@ -77,14 +78,16 @@ class ObjectDataset:
     def from_keys(
         cls,
         bucket: str,
-        keys: Sequence[str],
+        keys: Iterable[str],
         *,
         client: "Client | None" = None,
         transform: Transform = identity,
         **options: Any,
     ) -> Self:
         """The objects of these keys in one bucket. `options`: of the class."""
-        return cls(SampleList(keys, [bucket]), client=client, transform=transform, **options)
+        listed = checked_keys(keys)
+        listed = listed if isinstance(listed, Sequence) else list(listed)
+        return cls(SampleList(listed, [bucket]), client=client, transform=transform, **options)
 
     @classmethod
     def from_manifest(

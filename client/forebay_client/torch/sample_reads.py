@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
+from forebay_client.objects import index_of
 from forebay_client.torch.sample_file import SampleFile
 from forebay_client.torch.sample_list import SampleList
 
@@ -17,7 +18,8 @@ class BatchClient(Protocol):
 def read_samples(client: BatchClient, samples: SampleList, indices: Sequence[int]) -> list[SampleFile]:
     """Reads samples, in the order of `indices`. Raises IndexError, and the ClientError of one that can't be read."""
     count = len(samples)
-    wanted = [int(index) + (count if index < 0 else 0) for index in indices]
+    numbers = [index_of(index, "an index of a data set") for index in indices]
+    wanted = [number + (count if number < 0 else 0) for number in numbers]
     if any(not 0 <= index < count for index in wanted):
         raise IndexError(f"an index of {indices} is outside of a data set of {count}")
     if len(samples.buckets) == 1:

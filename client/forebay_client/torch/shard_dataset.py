@@ -67,10 +67,9 @@ class ShardDataset(torch.utils.data.IterableDataset):
         self._position = dict(resumed) if resumed is not None else {"epoch": self._epoch, "shard": 0, "yielded": 0}
         self._epoch = self._position["epoch"] + 1
         order = self._order(self._position["epoch"])
-        return self._rest(order[self._rank :: self._ranks][number::workers])
+        return self._rest(order[self._rank :: self._ranks][number::workers], self._position)
 
-    def _rest(self, order: Sequence[int]) -> Iterator[Any]:
-        position = self._position
+    def _rest(self, order: Sequence[int], position: dict[str, int]) -> Iterator[Any]:
         while position["shard"] < len(order):
             index = order[position["shard"]]
             bucket, key = self._names.bucket(index), self._names.keys[index]

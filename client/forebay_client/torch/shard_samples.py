@@ -63,5 +63,6 @@ def _choices(content: str) -> list[str]:
     numbers = _NUMBERS.fullmatch(content)
     if numbers is None:
         return content.split(",")
-    first, last = numbers.groups()
-    return [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+    first, last = map(int, numbers.groups())
+    step = 1 if first <= last else -1
+    return [str(number).zfill(len(numbers[1])) for number in range(first, last + step, step)]

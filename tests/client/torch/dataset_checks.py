@@ -93,6 +93,34 @@ def check_an_iterable_is_shared_shuffled_and_resumed(checks: Checks) -> None:
     assert list(finished) == []
     assert list(finished) == list(again), "the next epoch is whole"
     assert ended["yielded"] == 11
+    for batch in (0, -1):
+        with raised(ValueError, "batch is at least 1"):
+            ours.ForebayIterableDataset.from_prefix(PREFIX, client=client, batch=batch)
+
+
+def check_iterators_of_one_data_set_know_nothing_of_each_other(checks: Checks) -> None:
+    client = Client(checks.endpoint)
+    client.put("bucket", "apart/0.tar", shard(0, 10))
+    for dataset, count in (
+        (ours.ForebayIterableDataset.from_prefix(PREFIX, client=client, batch=6), COUNT),
+        (ours.ShardDataset("s3://bucket/apart/{0..0}.tar", client=client), 10),
+    ):
+        one, other = iter(dataset), iter(dataset)
+        next(one), next(other)
+        assert (1 + len(list(one)), 1 + len(list(other))) == (count, count)
+
+
+def check_what_is_no_index_or_no_list_of_keys_says_so(checks: Checks) -> None:
+    keys = (f"train/{number:02}.bin" for number in range(3))
+    dataset = ours.ForebayMapDataset.from_keys("bucket", keys, client=Client(checks.endpoint))
+    assert len(dataset) == 3
+    indices: list[Any] = [1.5, "1", slice(0, 1)]
+    for index in indices:
+        with raised(TypeError, "an index of a data set is an int"):
+            dataset[index]
+    with raised(TypeError, "keys are a list"):
+        ours.ForebayMapDataset.from_keys("bucket", "train/00.bin")
+    assert {*ours.__all__} <= {*dir(ours)}
 
 
 def shard(first: int, count: int) -> bytes:

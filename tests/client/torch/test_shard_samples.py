@@ -80,6 +80,7 @@ def test_a_name_is_a_key_and_an_extension(name: str, split: tuple[str, str] | No
         ("a.tar", ["a.tar"]),
         ("a-{08..11}.tar", ["a-08.tar", "a-09.tar", "a-10.tar", "a-11.tar"]),
         ("{x,y}/{1..2}", ["x/1", "x/2", "y/1", "y/2"]),
+        ("a-{11..08}.tar", ["a-11.tar", "a-10.tar", "a-09.tar", "a-08.tar"]),
     ],
 )
 def test_braces_stand_for_names(pattern: str, names: list[str]) -> None:
