@@ -25,6 +25,7 @@ from harness.fake_origin import FakeOrigin
 from harness.forked import in_a_fork
 from harness.reference_sigv4 import Secret
 from harness.scripted_origin import (
+    Script,
     ScriptedConnection,
     never_respond,
     respond_always,
@@ -228,13 +229,19 @@ async def test_a_response_without_a_body_keeps_the_connection(origin: FakeOrigin
     assert origin.log.connections == 1
 
 
-async def test_a_server_that_hangs_in_a_body_hangs_since_then() -> None:
-    """It is given up after two attempts without a byte, of which this is the first."""
-    async with scripted_origin(stall_in_body, never_respond) as origin:
+async def break_off_in_body(connection: ScriptedConnection) -> None:
+    await connection.read_request()
+    await connection.respond(200, "", b"ab", 4)
+
+
+@pytest.mark.parametrize(("first", "attempts"), [(stall_in_body, 2), (break_off_in_body, 3)])
+async def test_a_server_that_hangs_in_a_body_hangs_since_then(first: Script, attempts: int) -> None:
+    """It is given up after two attempts without a byte, and a body that breaks off is none of these."""
+    async with scripted_origin(first, never_respond) as origin:
         with Client(origin.url, access_key="", socket="", retries=4, timeout=0.2) as client:
             with pytest.raises(ServiceUnavailable, match="timed out"):
                 await asyncio.to_thread(client.get, "b", "k")
-            assert origin.connections == 2
+            assert origin.connections == attempts
 
 
 async def test_an_empty_access_key_signs_nothing() -> None:
