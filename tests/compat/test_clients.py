@@ -19,9 +19,7 @@ from harness.swift import SwiftOrigin
 
 CLIENTS: Final = load_clients()
 BEFORE_OSS: Final = [
-    client
-    for client in CLIENTS
-    if client.name in {"boto3", "boto3-oldest", "oss2", "alibabacloud-oss-v2", "oss-training"}
+    client for client in CLIENTS if client.name in {"boto3", "boto3-oldest", "oss2", "alibabacloud-oss-v2"}
 ]
 WITNESSES: Final = {
     "put": {"PutObject"},

@@ -26,7 +26,7 @@ from harness.rig import Rig
 
 MIB: Final = 1 << 20
 SIZE: Final = 3 * MIB + 17
-READERS: Final = 20
+READERS: Final = 10
 RECEIVE_BUFFER: Final = 4096
 PATIENT: Final = '[limits]\nbody_timeout = "1h"\n'
 

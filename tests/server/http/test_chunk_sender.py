@@ -26,12 +26,12 @@ from harness.raw_connection import RawConnection
 from harness.rig import TRAINER, Rig
 
 MIB = 1 << 20
-SIZES = {"small": 5_000, "middle": 70_001, "block": 602_112, "large": 6 * MIB + 12_345, "other": 4 * MIB}
+SIZES = {"small": 5_000, "middle": 70_001, "block": 602_112, "large": 3 * MIB + 12_345, "other": 2 * MIB}
 """Copied, and referred to where they lie; the last two, of several blocks, are sent from files."""
-BLOCKS = 7 + 4
+BLOCKS = 4 + 2
 LISTED: list[Any] = [
     *("small", "large", "gone", "block", "middle", "other", "small", "large"),
-    *({"key": "large", "start": 5, "end": 3 * MIB}, {"key": "block", "start": 9}, {"key": "large", "start": 6 * MIB}),
+    *({"key": "large", "start": 5, "end": 2 * MIB}, {"key": "block", "start": 9}, {"key": "large", "start": 3 * MIB}),
 ]
 RULE = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
 IMPATIENT = f'{RULE}[limits]\nbody_timeout = "1s"\nidle_timeout = "60s"\n'
