@@ -33,7 +33,7 @@ class Dialect:
     smallest_part: int = 5 << 20
     """Bytes of a part of an upload, but the last, that it accepts."""
     speaks_oss: bool = False
-    """Whether it is OSS in its own protocol. Callers speak S3 to it all the same (forebay.origin.oss_origin); it
+    """Whether it is OSS in its own protocol. Callers speak S3 to it all the same (forebay.origin.oss_adapter); it
     accepts OSS's small parts, and its ETags are in upper case."""
 
     def etag(self, digest: str) -> str:

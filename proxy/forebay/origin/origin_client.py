@@ -49,7 +49,7 @@ from forebay.origin.origin_limits import RETRIED_STATUSES, OriginLimits
 from forebay.origin.origin_request import OriginRequest, Unsigned
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.origin_server import OriginServer
-from forebay.origin.oss_origin import OssAdapter
+from forebay.origin.oss_adapter import OssAdapter
 from forebay.origin.reachability import ReachabilityProbe
 from forebay.origin.request_signer import RequestSigner
 from forebay.origin.response_framing import has_end, partial_body_length

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.cooperative import run_to_completion
-from forebay.origin.oss_origin import PartCrc64, PartCrc64Table
+from forebay.origin.oss_adapter import PartCrc64, PartCrc64Table
 from forebay.protocol.body.crc64 import crc64
 
 UPLOAD = ("bucket", "key", "id")

@@ -1,4 +1,4 @@
-"""The origin is Alibaba OSS: requests in S3's terms are sent in OSS's, and its responses come back in S3's.
+"""The OSS adapter: sends requests in S3's terms to an OSS origin in OSS's, and translates its responses back.
 
     send(S3 request) > to_oss_request > signed and sent > status, headers and document translated > S3 response
 
