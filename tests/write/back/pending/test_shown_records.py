@@ -9,6 +9,7 @@ import pytest
 from forebay.core.heads import ObjectFacts
 from forebay.core.names import ObjectName, Version
 from forebay.policy.drain_order import WriteInterval
+from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import DELETED, PendingObjects, PendingVersion
 from forebay.storage.memory.memory_tier import MemoryTier
@@ -22,7 +23,7 @@ from forebay.write.back.pending.accepted_write import (
     JournalEntry,
     MovedUpload,
 )
-from forebay.write.back.pending.pending_uploads import PendingUpload, PendingUploads
+from forebay.write.back.pending.pending_uploads import PendingUpload, PendingUploads, digest_of
 from forebay.write.back.pending.shown_records import ShownRecords
 from forebay.write.invalidation import Invalidator
 
@@ -466,3 +467,55 @@ def test_small_bodies_are_counted_while_they_are_pending() -> None:
     for record, left in ((9, 18), (8, 8), (1, 4), (1, 4), (5, 0), (2, 0)):
         rig.shown.forget(_id(record))
         assert rig.shown.in_memory == left
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_record_has_its_bodies_until_it_is_forgotten(*, keep: bool) -> None:
+    """They are removed when it is settled: those of writes and parts, kept ones included."""
+    rig, refs = _Rig(), [BodyRef(f"{number}", 1, 0) for number in range(2)]
+    create, part, _, _ = _upload(1)
+    entries = (create, replace(cast("AcceptedPart", part), bodies=(refs[0],)), _put(9)._replace(bodies=(refs[1],)))
+    for number, entry in enumerate(entries):
+        if keep:
+            rig.shown.keep(entry, _id(number), b"", "another origin")
+        else:
+            rig.shown.show(entry, _id(number), b"", is_recovered=False)
+    assert [rig.shown.bodies_of(_id(number)) for number in range(4)] == [(), (refs[0],), (refs[1],), ()]
+    for number in range(3):
+        rig.shown.forget(_id(number))
+    assert [rig.shown.bodies_of(_id(number)) for number in range(3)] == [()] * 3
+
+
+@pytest.mark.parametrize("is_persisted", [False, True])
+def test_a_completion_is_remembered_once_the_origin_has_it(*, is_persisted: bool) -> None:
+    """So that it can be repeated. One that was given up has never been."""
+    rig = _Rig()
+    create, part, complete, _ = _upload(1)
+    for number, entry in ((0, create), (1, part), (2, complete)):
+        rig.shown.show(entry, _id(number), b"document", is_recovered=False)
+    rig.shown.forget(_id(2), is_persisted=is_persisted)
+    found = rig.uploads.completion("u", digest_of(b"document"))
+    assert (found.is_at_origin if found is not None else None) == (True if is_persisted else None)
+
+
+def test_what_is_settled_is_not_left_to_the_next_drainer() -> None:
+    rig = _Rig()
+    rig.is_draining = False
+    create, _, _, abort = _upload(1)
+    for number, entry in ((0, create), (3, abort)):
+        rig.shown.show(entry, _id(number), b"", is_recovered=False)
+    rig.shown.forget(_id(3))
+    rig.superseded, rig.is_draining = [], True
+    rig.shown.settle_left()
+    assert rig.superseded == []
+
+
+def test_a_write_that_is_settled_late_holds_up_nothing() -> None:
+    """The journal could not note it at first."""
+    rig = _Rig()
+    rig.shown.show(_put(1), _id(1), b"x", is_recovered=False)
+    rig.shown.note_unsettled(_id(1), "read-only")
+    assert rig.shown.unsettled == {_id(1): "read-only"}
+    assert rig.shown.forget(_id(1), is_persisted=True) == _put(1)
+    rig.shown.note_unsettled(_id(1), "read-only")
+    assert (rig.shown.unsettled, rig.shown.forget(_id(1))) == ({}, None)
