@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from harness.clients import RawClient
 from harness.raw_connection import RawAnswer
@@ -69,14 +69,7 @@ async def metric_value(rig: Rig, name: str) -> float:
     return 0.0
 
 
-TURNS: Final = 200
-LOOK_SECONDS: Final = 0.001
-
-
 async def run_loop_until(condition: Callable[[], object]) -> None:
-    """Runs the loop until `condition()` is true. Looks in every turn at first, as most changes need no time to pass;
-    after TURNS every LOOK_SECONDS, as a thread, a process or a timer has to do something, and needs the core for it."""
-    turns = 0
-    while not condition():
-        turns += 1
-        await asyncio.sleep(0 if turns < TURNS else LOOK_SECONDS)
+    """Runs the loop until `condition()` is true, for changes that need no time to pass."""
+    while not condition():  # noqa: ASYNC110 # what is looked at has no event, and no time passes
+        await asyncio.sleep(0)

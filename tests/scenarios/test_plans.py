@@ -531,9 +531,10 @@ async def test_a_plan_waits_for_an_origin_that_is_overloaded(tmp_path: Path) -> 
     async with rig_with_data(tmp_path) as (origin, rig):
         origin.faults.add(actions.Respond(503, "SlowDown"), operation="GetObject")
         await send(rig, KEYS)
-        await run_loop_until(lambda: origin.log.count("GET") > 8 * len(KEYS))
+        await origin.log.wait_for(8 * len(KEYS) + 1, "GET")
         assert (await progress(rig))["failed"] == 0
         origin.faults.clear()
+        await origin.log.wait_for(origin.log.count("GET") + len(KEYS) // 2, "GET")  # after a pause of seconds
         await until(rig, lambda plan: plan["lead_entries"] == 60)
         await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 60)
         assert await read(rig, KEYS) == ["hit-memory"] * 60
