@@ -2,17 +2,12 @@
 has deleted. Objects that are pending and not at the origin yet are left out: they are here already."""
 
 from collections.abc import AsyncGenerator, Callable
-from datetime import datetime
-from typing import Final
 
 from forebay.core.errors import OriginBroken, S3Error, Throttled
 from forebay.core.names import ObjectName
-from forebay.namespace.origin_pages import OriginPages, PageRequest
+from forebay.namespace.origin_pages import OriginPages, listed_objects
 from forebay.namespace.pending_entries import PendingEntries
 from forebay.origin.bucket_listing import ListedObject
-from forebay.protocol.xml.listed_page import ListingForm, entry_facts
-
-_PAGE: Final = 1000
 
 
 class ShownObjects:
@@ -34,16 +29,8 @@ class ShownObjects:
                 yield entry
 
     async def _with_members(self, bucket: str, prefix: str) -> AsyncGenerator[ListedObject]:
-        form, after, is_truncated = ListingForm(), "", True
-        while is_truncated:
-            try:
-                page = await self._pages.fetch(PageRequest(bucket, prefix, after, _PAGE), form, is_awaited=False)
-            except (S3Error, Throttled) as error:
-                raise OriginBroken(f"listing: {error}") from None
-            for key, text in zip(page.keys, page.facts, strict=True):
-                facts = entry_facts(text)
-                if facts is None:
-                    raise OriginBroken("listing: an entry lacks its facts")
-                modified = datetime.fromisoformat(facts.last_modified).timestamp()
-                yield ListedObject(key, facts.size, facts.etag, modified)
-            is_truncated, after = page.is_truncated, page.keys[-1] if page.keys else after
+        try:
+            async for entry in listed_objects(self._pages, bucket, prefix, is_awaited=False):
+                yield entry
+        except (S3Error, Throttled) as error:
+            raise OriginBroken(f"listing: {error}") from None

@@ -7,13 +7,17 @@ Sent with Forebay's own credential. A page that no client waits for needs a back
 (origin.turns.background_turns).
 """
 
+from collections.abc import AsyncGenerator
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from forebay.core.errors import MalformedXml, OriginBroken, OriginError
+from forebay.origin.bucket_listing import ListedObject
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origins import Origins
 from forebay.origin.reads.read_attempts import ReadAttempts
-from forebay.protocol.xml.listed_page import MAX_PAGE_BYTES, ListedEntries, ListingForm, read_page
+from forebay.protocol.listing_query import MAX_KEYS
+from forebay.protocol.xml.listed_page import MAX_PAGE_BYTES, ListedEntries, ListingForm, entry_facts, read_page
 from forebay.protocol.xml.s3_documents import embedded_error
 
 OPERATION: Final = "ListObjectsV2"
@@ -84,3 +88,28 @@ class OriginPages:
             return read_page(body, form, is_rolled=bool(wanted.delimiter))
         except MalformedXml as refused:
             raise OriginBroken(f"listing: {refused}") from refused
+
+
+async def listed_objects(
+    pages: OriginPages, bucket: str, prefix: str, *, is_awaited: bool = True
+) -> AsyncGenerator[ListedObject]:
+    """Lists the objects under a prefix, page by page, in the order of their keys. Raises what `OriginPages.fetch`
+    raises."""
+    form, after = ListingForm(), ""
+    while True:
+        page = await pages.fetch(PageRequest(bucket, prefix, after, MAX_KEYS), form, is_awaited=is_awaited)
+        for key, text in zip(page.keys, page.facts, strict=True):
+            facts = entry_facts(text)
+            if facts is None:
+                raise OriginBroken("listing: an entry lacks its ETag, size or time")
+            yield ListedObject(key, facts.size, facts.etag, _seconds(facts.last_modified))
+        if not page.is_truncated:
+            return
+        after = page.keys[-1]
+
+
+def _seconds(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise OriginBroken(f"listing: {text!r} is no time") from None

@@ -22,27 +22,24 @@ import asyncio
 import logging
 import tempfile
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from forebay.core.errors import ForebayError, MalformedPack, OriginBroken, OriginError, PackUnavailable, S3Error
+from forebay.core.errors import ForebayError, MalformedPack, OriginError, PackUnavailable, S3Error
 from forebay.core.events import Observe, PacksRefreshed
 from forebay.core.fences import Fences
 from forebay.core.names import ObjectName
 from forebay.core.requester import requester
 from forebay.core.task_registry import TaskRegistry
-from forebay.namespace.origin_pages import OriginPages, PageRequest
+from forebay.namespace.origin_pages import OriginPages, listed_objects
 from forebay.namespace.packs.index_file import IndexFile, fetch_index
 from forebay.namespace.packs.pack_view import PackView
 from forebay.namespace.packs.tombstone_store import LISTED_AGAIN, TombstonesReplaced, TombstoneStore
 from forebay.origin.reads.object_reads import ObjectReads
 from forebay.policy.path_patterns import Pattern, literal_prefix
-from forebay.protocol.listing_query import MAX_KEYS
 from forebay.protocol.packs.pack_index import INDEX_SUFFIX
 from forebay.protocol.packs.tombstones import Tombstone, index_key_of
-from forebay.protocol.xml.listed_page import ListingForm, entry_facts
 from forebay.settings.freshness_values import Immutable, MaxAge
 
 RETRY_PAUSE: Final = 5.0
@@ -196,14 +193,14 @@ class PackCatalogue:
         draft = PackView(bucket, files, frozenset(), self._fences, since, at)
         prefixes = sorted({prefix for file in files for prefix in file.index.description.prefixes})
         for prefix in _outermost(prefixes):
-            async for key, etag, size, modified in self._listed(bucket, prefix):
-                found = await draft.find(key)
+            async for listed in listed_objects(self._pages, bucket, prefix):
+                found = await draft.find(listed.key)
                 if found is not None and (found.member.etag, found.member.size, found.member.modified) != (
-                    etag,
-                    size,
-                    modified,
+                    listed.etag,
+                    listed.size,
+                    int(listed.last_modified),
                 ):
-                    shadowed.add(key)
+                    shadowed.add(listed.key)
         while known.hidden:
             hidden, known.hidden = known.hidden, []
             for file in files:
@@ -215,7 +212,7 @@ class PackCatalogue:
         pattern, have = Pattern(packed), {each.name.key: each for each in (old.indexes if old is not None else ())}
         files: list[IndexFile] = []
         tombstones: defaultdict[str, list[str]] = defaultdict(list)
-        async for key, etag, _, _ in self._listed(bucket, _listed_prefix(packed)):
+        async for key, _, etag, _ in listed_objects(self._pages, bucket, _listed_prefix(packed)):
             if (index_key := index_key_of(key)) is not None:
                 tombstones[index_key].append(key)
             elif key.endswith(INDEX_SUFFIX) and pattern.matches(key):
@@ -249,20 +246,6 @@ class PackCatalogue:
         _log.info("%s: %d members in %d shards", name.path, len(file.index), len(file.shards))
         return file
 
-    async def _listed(self, bucket: str, prefix: str) -> AsyncGenerator[tuple[str, str, int, int]]:
-        """Key, ETag, size and time of each object under a prefix. Raises OriginError, Throttled, S3Error."""
-        form, after = ListingForm(), ""
-        while True:
-            page = await self._pages.fetch(PageRequest(bucket, prefix, after, MAX_KEYS), form)
-            for key, facts in zip(page.keys, page.facts, strict=True):
-                entry = entry_facts(facts)
-                if entry is None:
-                    raise OriginBroken("listing: an entry lacks its ETag, size or time")
-                yield key, entry.etag, entry.size, _seconds(entry.last_modified)
-            if not page.is_truncated:
-                return
-            after = page.keys[-1]
-
 
 async def _apply(file: IndexFile, keys: Iterable[str], new: Sequence[Tombstone]) -> None:
     """Hides the members that the `new` tombstones name, and records the objects under `keys` as applied."""
@@ -275,14 +258,6 @@ def _listed_prefix(packed: str) -> str:
     literal = literal_prefix(packed)
     folder, slash, name = literal.rpartition("/")
     return folder + slash + name.partition(".")[0]
-
-
-def _seconds(text: str) -> int:
-    """Seconds since the epoch. Raises OriginBroken."""
-    try:
-        return int(datetime.fromisoformat(text).timestamp())
-    except ValueError:
-        raise OriginBroken(f"listing: {text!r} is no time") from None
 
 
 def _outermost(prefixes: list[str]) -> list[str]:
