@@ -19,7 +19,9 @@ from harness.swift import SwiftOrigin
 
 CLIENTS: Final = load_clients()
 BEFORE_OSS: Final = [
-    client for client in CLIENTS if client.name in {"boto3", "boto3-oldest", "oss2", "alibabacloud-oss-v2"}
+    client
+    for client in CLIENTS
+    if client.name in {"boto3", "boto3-oldest", "oss2", "alibabacloud-oss-v2", "oss-training"}
 ]
 WITNESSES: Final = {
     "put": {"PutObject"},

@@ -76,9 +76,8 @@ WRITES: dict[str, Write] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("freshness", "tier"), [*((freshness, "memory") for freshness in FRESHNESSES), ("immutable", "ssd")]
-)
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("freshness", FRESHNESSES)
 @pytest.mark.parametrize("name", WRITES)
 async def test_the_next_read_sees_the_write(tmp_path: Path, name: str, freshness: str, tier: str) -> None:
     async with (
