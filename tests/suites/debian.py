@@ -45,11 +45,7 @@ def unpack(home: Path, binaries: Sequence[str], source: str) -> tuple[Path, Path
     for package in apt.glob("*.deb"):
         run("dpkg", "-x", str(package), str(root))
     run("apt-get", "source", "-qq", "--download-only", source, cwd=tree, environ=environ)
-    for archive in sorted(tree.glob("*.tar.*")):
-        if archive.name.endswith(".asc"):
-            continue
-        extract(archive, _unpacked(tree, archive))
-    (unpacked_tree,) = (path for path in tree.iterdir() if path.is_dir())
+    unpacked_tree = extract_source(tree)
     series = unpacked_tree / "debian/patches/series"
     for patch in series.read_text().split() if series.is_file() else ():
         run("patch", "-p1", "-s", "-i", str(series.parent / patch), cwd=unpacked_tree)
@@ -70,10 +66,12 @@ def _archive() -> str:
     return told[0]
 
 
-def _unpacked(tree: Path, archive: Path) -> Path:
-    """Debian's part goes into the tree, which comes before it in the alphabet or not."""
-    if ".debian.tar" not in archive.name:
-        return tree
-    (original,) = tree.glob("*.orig.tar.*[!c]")
+def extract_source(home: Path) -> Path:
+    """Extracts the archives of the source package in `home`, Debian's part into the upstream tree, and returns that."""
+    (original,) = home.glob("*.orig.tar.*[!c]")
+    extract(original, home)
     with tarfile.open(original) as upstream:
-        return tree / upstream.getnames()[0].split("/")[0]
+        tree = home / upstream.getnames()[0].split("/")[0]
+    for archive in home.glob("*.debian.tar.*"):
+        extract(archive, tree)
+    return tree
