@@ -153,6 +153,11 @@ def _run_go(place: Path, ground: SuiteEndpoint, directory: Path) -> Mapping[str,
     return _run_program([str(place / "functional")], ground, directory)
 
 
+_GO_KNOWN: Final = {
+    "swift minio-go: testConcurrentCopyObjectWithVersioning": "chance: of ten copies at once Swift lists 11 to 17 "
+    "versions in every second round, without Forebay as well (35 of 60 rounds, 2026-11-30)",
+}
+
 MINIO_GO: Final = Suite(
     name="minio-go",
     title="minio-go, functional tests",
@@ -160,6 +165,7 @@ MINIO_GO: Final = Suite(
     origins=("swift", "moto"),
     install=_install_go,
     run=_run_go,
+    known=_GO_KNOWN,
 )
 
 _MC: Final = "minio-client=0.0~20250403-3"
