@@ -14,7 +14,7 @@ from forebay.protocol.exchange import EMPTY_BODY, Request
 from forebay.protocol.target import Target
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import READ_SECONDS, Objects, PendingObjects, PendingVersion
-from forebay.write.back.write_barriers import LOOK_SECONDS, WriteBarriers
+from forebay.write.back.write_barriers import LOOK_SECONDS, WriteBarriers, wait_unless
 from forebay.write.forward_request import WriteContext
 from forebay.write.interim_responses import INTERVAL, interims_of
 from harness.jumping_loop import JumpingLoop
@@ -210,3 +210,13 @@ def test_who_waits_already_is_refused_once_that_is_in_vain(kind: str) -> None:
 
     with asyncio.Runner(loop_factory=JumpingLoop) as runner:
         assert runner.run(wait()) < 2 * LOOK_SECONDS
+
+
+async def test_a_wait_of_no_time_that_is_in_vain_just_times_out() -> None:
+    """As a flush that only asks what is pending, behind a stuck write."""
+    failures: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: failures.append(context))
+    with pytest.raises(TimeoutError):
+        await wait_unless(_pending(NAME).wait_settled(lambda _: True), lambda: True, 0.0)
+    await asyncio.sleep(0)
+    assert failures == []

@@ -149,10 +149,10 @@ async def wait_unless(
     async with asyncio.timeout(seconds) as limit:
 
         def look() -> None:
-            if is_obstructed():
-                limit.reschedule(loop.time())
-            else:
+            if not is_obstructed():
                 timers.append(loop.call_later(LOOK_SECONDS, look))
+            elif not limit.expired():  # a wait of no time expires before the first look
+                limit.reschedule(loop.time())
 
         timers = [loop.call_soon(look)]
         try:
