@@ -130,7 +130,7 @@ DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
     ),
     DocumentedDifference(
         "checksums of the journal",
-        "semantics.md#write-back",
+        "write-back.md#the-same-object",
         "an answer from the journal has the checksums that its client sent, the origin's computes one of its own",
         lambda found: (
             found.through is None
@@ -142,7 +142,7 @@ DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
     ),
     DocumentedDifference(
         "type of a pending entry",
-        "semantics.md#write-back",
+        "write-back.md#the-same-object",
         "S3 has none; an OSS origin's own entries keep it",
         lambda found: found.name.startswith("element ListBucketResult/Contents/Type ") and found.through is None,
         (
@@ -154,7 +154,7 @@ DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
     ),
     DocumentedDifference(
         "repeated completion",
-        "semantics.md#write-back",
+        "write-back.md#completions-and-aborts",
         "it is answered as the first one, whose answer its client may have missed",
         lambda found: (
             found.call.bucket == "back"
@@ -196,7 +196,7 @@ DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
     ),
     DocumentedDifference(
         "owner of an upload in the journal",
-        "semantics.md#write-back",
+        "write-back.md#uploads",
         "only the origin knows who owns its buckets",
         lambda found: (
             found.call.bucket == "back"

@@ -47,12 +47,13 @@ def flush(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
         context.screen.write_json({"left": left, "held_up": held_up, "stuck": flushed["stuck"], "found": found})
     elif left:
         for each in flushed["stuck"]:
-            context.screen.write_error(f"stuck  {_describe(each)}")
-        rest = f", {held_up} of them until a person has dealt with the stuck" if held_up else ""
-        see = f"; see `forebay writes ls s3://{escape_unprintable(location.bucket)}/`"
+            context.screen.write_error(f"held up by  {_describe(each)}")
+        left_there = f"Not at the origin under {name}: {format_plural(left, 'write')}"
         if has_ended:
-            see = "; Forebay does not answer any more, and its next start carries them out"
-        context.screen.write_error(f"Not at the origin under {name}: {format_plural(left, 'write')}{rest}{see}.")
+            context.screen.write_error(f"{left_there}. Forebay has ended; its next start carries them out.")
+        else:
+            see = f"`forebay writes ls s3://{escape_unprintable(location.bucket)}/`"
+            context.screen.write_error(f"{left_there}. {_who_moves_them(left, held_up)}: {see}.")
     elif found:
         writes = format_plural(found, "write")
         context.screen.write_line(f"All writes under {name} are at the origin: {writes} had been pending.")
@@ -64,6 +65,15 @@ def flush(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
 def _is_ending(error: AdminError) -> bool:
     """Whether Forebay ends: it does not answer, or has no worker any more."""
     return isinstance(error, AdminUnreachable) or (isinstance(error, AdminRefused) and error.status == 503)
+
+
+def _who_moves_them(left: int, held_up: int) -> str:
+    """Says what the writes wait for that are left."""
+    if not held_up:
+        return "They go on by themselves"
+    if held_up < left:
+        return f"{held_up} of them wait until a person has dealt with what holds them up"
+    return f"A person has to deal with {'it' if left == 1 else 'what holds them up'}"
 
 
 def _describe(stuck: dict[str, Any]) -> str:

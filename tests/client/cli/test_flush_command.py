@@ -34,9 +34,9 @@ def test_it_ends_at_a_stuck_write_and_names_it() -> None:
     with admin_port(control := FakeControl(pending={"1": stuck, **many})) as address:
         typed = Typist(address).type("flush", "s3://ckpts/run-7/")
         said = (
-            f"stuck  1  s3://ckpts/{stuck.key}: the origin answered 403 AccessDenied\n"
-            "Not at the origin under s3://ckpts/run-7/: 4 writes, 4 of them until a person has dealt with the stuck; "
-            "see `forebay writes ls s3://ckpts/`.\n"
+            f"held up by  1  s3://ckpts/{stuck.key}: the origin answered 403 AccessDenied\n"
+            "Not at the origin under s3://ckpts/run-7/: 4 writes. A person has to deal with what holds them up: "
+            "`forebay writes ls s3://ckpts/`.\n"
         )
         assert (typed.code, typed.err) == (1, said)
         typed = Typist(address).type("flush", "s3://ckpts", "--timeout", "600", "--json")
@@ -94,6 +94,6 @@ def test_it_says_what_was_left_when_forebay_ended(end: AdminError) -> None:
     )
     args = argparse.Namespace(location=Location("ckpts", "run-7/"), timeout=None, json=False)
     assert flush(_EndingForebay(3, end), context, args) == 1
-    assert err.getvalue().startswith("Not at the origin under s3://ckpts/run-7/: 3 writes; Forebay does not answer")
+    assert err.getvalue().startswith("Not at the origin under s3://ckpts/run-7/: 3 writes. Forebay has ended")
     with pytest.raises(type(end)):
         flush(_EndingForebay(0, end), context, args)
