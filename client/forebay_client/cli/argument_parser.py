@@ -23,8 +23,7 @@ def make_parser(only: str | None = None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"forebay {__version__}", help="show the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=CommandParser)
-    names = [*_OWN_COMMANDS, *COMMANDS]
-    for name in [only] if only in names else names:
+    for name in [only] if only in COMMAND_NAMES else COMMAND_NAMES:
         if name in _OWN_COMMANDS:
             text, add_arguments = _OWN_COMMANDS[name]
             add_arguments(commands.add_parser(name, help=text, description=text, allow_abbrev=False))
@@ -118,5 +117,6 @@ _OWN_COMMANDS: Final[dict[str, tuple[str, Callable[[argparse.ArgumentParser], No
     "run": ("Run a training script unchanged, and send the order of its DataLoaders as plans.", _add_run),
 }
 """The commands that call no admin port: their help, and the function that adds their arguments."""
+COMMAND_NAMES: Final = (*_OWN_COMMANDS, *COMMANDS)
 PROXY_COMMANDS: Final = frozenset(_OWN_COMMANDS) - {"run"}
 """The commands that run the proxy itself, instead of calling a running one."""

@@ -1,13 +1,16 @@
 """The parser of one command, which takes options anywhere: `forebay writes ls --state stuck s3://bucket/`.
 
 argparse fills positional arguments that may be left out by what stands before an option, so the location there would be
-left over. Options are moved in front of the others, each with its value, before argparse reads them.
+left over. Options are moved in front of the others, each with its value, before argparse reads them. An option that the
+command does not have is refused here, with the nearest one: argparse would take its value for a location, and show the
+usage of `forebay`.
 
 https://docs.python.org/3/library/argparse.html#intermixed-parsing (which has no subcommands)
 """
 
 import argparse
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -31,6 +34,8 @@ class CommandParser(argparse.ArgumentParser):
                 others += [each, *rest]
             elif len(each) == 1 or not each.startswith("-"):
                 others.append(each)
+            elif each.startswith("--") and each.partition("=")[0] not in self._option_string_actions:
+                self.error(f"there is no option {each.partition('=')[0]}{self._suggestion(each)}")
             elif not self._takes_value(each):
                 options.append(each)
             elif (value := next(rest, None)) is not None:
@@ -38,6 +43,10 @@ class CommandParser(argparse.ArgumentParser):
             else:
                 others.append(each)  # at the end, where argparse misses the value
         return [*options, *others]
+
+    def _suggestion(self, option: str) -> str:
+        close = get_close_matches(option.partition("=")[0], self._option_string_actions, n=1)
+        return f"; did you mean {close[0]}?" if close else ""
 
     def _takes_value(self, option: str) -> bool:
         action = self._option_string_actions.get(option)

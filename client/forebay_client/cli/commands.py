@@ -69,7 +69,7 @@ def resize(admin: AdminClient, context: CommandContext, args: argparse.Namespace
             context.screen.write_json(resized)
         else:
             context.screen.write_line(
-                f"The {tier} tier has {format_size(resized['after'])}, had {format_size(resized['before'])}."
+                f"The {tier} tier has {format_size(resized['after'])}; it had {format_size(resized['before'])}."
             )
         if resized["warning"] is not None:
             context.screen.write_error(f"Warning: {resized['warning']}.")

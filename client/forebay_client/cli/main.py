@@ -13,9 +13,10 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Final
 
-from forebay_client.cli.argument_parser import PROXY_COMMANDS, make_parser
+from forebay_client.cli.argument_parser import COMMAND_NAMES, PROXY_COMMANDS, make_parser
 from forebay_client.cli.command_context import CommandContext, Screen, process_context
 from forebay_client.cli.proxy_commands import run_proxy_command
 from forebay_client.cli.run_command import run_program
@@ -28,6 +29,9 @@ def main(arguments: Sequence[str] | None = None, context: CommandContext | None 
     """Runs one command line; the exit code. Both arguments default to the process's own."""
     context = context or process_context()
     arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMAND_NAMES:
+        context.screen.write_error(_unknown_command(arguments[0]))
+        return 2
     try:
         args = make_parser(arguments[0] if arguments else None).parse_args(arguments)
     except SystemExit as end:  # argparse has printed the reason, or its help
@@ -56,6 +60,12 @@ def main(arguments: Sequence[str] | None = None, context: CommandContext | None 
         screen.err.write(f"The output can't be written: {error.strerror}.\n")
         return 1
     return code
+
+
+def _unknown_command(name: str) -> str:
+    close = get_close_matches(name, COMMAND_NAMES, n=1)
+    suggestion = f" Did you mean `forebay {close[0]}`?" if close else ""
+    return f"There is no command {name!r}.{suggestion} `forebay --help` lists the commands."
 
 
 def _discard_output(screen: Screen) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
 
-from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
+from forebay_client.cli.admin_client import AdminClient, AdminRefused, JsonObject, api_path
 from forebay_client.cli.command_context import CommandContext, UsageError
 from forebay_client.cli.command_files import read_file
 from forebay_client.cli.human_format import escape_unprintable, format_age, format_count, format_plural, format_size
@@ -61,7 +61,7 @@ def _send(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
         )
         if plan["dropped"]:
             context.screen.write_error(
-                f"{format_count(plan['dropped'])} keys were left out, which the key may not read."
+                f"Left out: {format_plural(plan['dropped'], 'object')} that the key may not read."
             )
         elif not plan["entries"]:
             context.screen.write_error(f"{args.file} names no key: nothing is fetched for this plan.")
@@ -102,7 +102,7 @@ def _plan_id(admin: AdminClient, target: str) -> str:
     found = [plan for plan in admin.get(api_path("plans"))["plans"] if (plan["bucket"], plan["name"]) == named]
     live = [plan for plan in found if plan["state"] in _LIVE]
     if not found:
-        raise UsageError(f"There is no plan {escape_unprintable(target)}.")
+        raise AdminRefused(404, "no_such_plan", f"There is no plan {escape_unprintable(target)}.")
     if len(live) > 1:
         ids = ", ".join(plan["id"] for plan in live)
         raise UsageError(f"Several access keys have a plan {escape_unprintable(target)}; say its ID: {ids}.")
@@ -132,11 +132,11 @@ def _row(plan: JsonObject) -> Sequence[str]:
 
 
 def _details(context: CommandContext, plan: JsonObject) -> Sequence[str]:
+    fetched = f"{format_plural(plan['fetched_blocks'], 'block')}, {format_size(plan['fetched_bytes'])}"
     return (
         f"Sent {format_age(context.wall_clock() - plan['sent_at'])} ago.",
-        f"{format_count(plan['dropped'])} keys were left out, which the key may not read.",
-        f"{format_count(plan['read'])} entries were read, and {format_count(plan['given_up'])} left out by the reader.",
-        f"{format_count(plan['lead_entries'])} entries are ahead of it.",
-        f"{format_count(plan['fetched_blocks'])} blocks were fetched for it, {format_size(plan['fetched_bytes'])}.",
-        f"{format_size(plan['useless_bytes'])} of these were dropped unread.",
+        f"Left out of it: {format_plural(plan['dropped'], 'object')} that its key may not read.",
+        f"Its reader has read {format_count(plan['read'])} entries, and passed over {format_count(plan['given_up'])}.",
+        f"Fetched and unread: {format_count(plan['lead_entries'])} entries.",
+        f"Fetched for it: {fetched}; {format_size(plan['useless_bytes'])} of these were dropped unread.",
     )

@@ -203,7 +203,7 @@ def _job_row(job: JsonObject, now: float) -> tuple[str, ...]:
         job["state"],
         f"{job['done']:,}/{listed}",
         f"{job['failed']:,}",
-        "-" if job["kept"] is None else f"{job['kept']:,}",
+        "-" if job["kept"] is None or job["action"] != "warm" else f"{job['kept']:,}",
         format_size(job["bytes_done"]),
         "-" if job["seconds_left"] is None else format_duration(job["seconds_left"]),
         format_age(now - job["started_at"]),

@@ -52,3 +52,10 @@ def test_the_arguments_of_a_program_are_its_own() -> None:
     parser.add_argument("--name")
     parser.add_argument("program", nargs=argparse.REMAINDER)
     assert parser.parse_args(["python", "x.py", "--name", "y"]).program == ["python", "x.py", "--name", "y"]
+
+
+@pytest.mark.parametrize("typed", ["ls --stat stuck s3://b/k", "ls s3://b/k --stat=stuck", "ls --stat"])
+def test_an_unknown_option_is_named_with_the_nearest(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        _parser().parse_args(typed.split())
+    assert capsys.readouterr().err.endswith("error: there is no option --stat; did you mean --state?\n")

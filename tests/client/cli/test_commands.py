@@ -392,8 +392,8 @@ def test_plans(forebay: Typist, control: FakeControl) -> None:
         "5d1c2f  running  1,204/4,000     2       0  256 MiB      4.1  trainer  s3://datasets/.forebay/plans/epoch-0",
     ]
     shown = forebay.type("plans", "show", "5d1c2f").out
-    assert "430 entries are ahead of it." in shown
-    assert "1,630 blocks were fetched for it, 975 MiB.\n2.0 MiB of these were dropped unread." in shown
+    assert "Fetched and unread: 430 entries." in shown
+    assert "Fetched for it: 1,630 blocks, 975 MiB; 2.0 MiB of these were dropped unread." in shown
     assert rows(forebay.type("plans", "show", "5d1c2f", "--json"))[0]["entries"] == 4000
     assert forebay.type("plans", "cancel", "5d1c2f").out == "Cancelled plan 5d1c2f.\n"
     typed = forebay.type("plans", "cancel", "5d1c2f")
@@ -412,7 +412,7 @@ def test_a_plan_is_cancelled_by_its_location(forebay: Typist, control: FakeContr
 
 def test_a_location_names_one_plan(forebay: Typist, control: FakeControl) -> None:
     none = forebay.type("plans", "cancel", "s3://datasets/epoch-0")
-    assert (none.code, "There is no plan s3://datasets/epoch-0." in none.err) == (2, True)
+    assert (none.code, "There is no plan s3://datasets/epoch-0." in none.err) == (1, True)
     for plan_id, principal in (("5d1c2f", "trainer"), ("77aa01", "tester")):
         control.sent_plans[plan_id] = replace(sample_plan(), id=plan_id, principal=principal)
     several = forebay.type("plans", "cancel", "s3://datasets/epoch-0")
@@ -531,7 +531,7 @@ def test_prefix_is_sent_as_typed(forebay: Typist, control: FakeControl, prefix: 
 def test_resize(forebay: Typist, control: FakeControl) -> None:
     control.tiers["ssd"] = 10 * GIB
     typed = forebay.type("resize", "--memory", "8GiB", "--ssd", "20GiB")
-    assert typed.out == ("The memory tier has 8.0 GiB, had 4.0 GiB.\nThe ssd tier has 20 GiB, had 10 GiB.\n")
+    assert typed.out == ("The memory tier has 8.0 GiB; it had 4.0 GiB.\nThe ssd tier has 20 GiB; it had 10 GiB.\n")
     assert rows(forebay.type("resize", "--memory", "2GiB", "--json")) == [
         {"tier": "memory", "before": 8 * GIB, "after": 2 * GIB, "warning": None}
     ]
@@ -570,7 +570,6 @@ def test_reload(forebay: Typist, control: FakeControl, tmp_path: Path) -> None:
     "arguments",
     [
         (),
-        ("frob",),
         ("ls",),
         ("ls", "b/p"),
         ("ls", "s3://"),
@@ -592,6 +591,29 @@ def test_wrong_command_lines_exit_with_2(
     assert forebay.type(*arguments).code == 2
     assert capsys.readouterr().err.startswith("usage: forebay")
     assert control.calls == []
+
+
+def test_a_mistyped_command_is_named_with_the_nearest(forebay: Typist, control: FakeControl) -> None:
+    typed = forebay.type("sttats")
+    said = "There is no command 'sttats'. Did you mean `forebay stats`? `forebay --help` lists the commands.\n"
+    assert (typed.code, typed.out, typed.err, control.calls) == (2, "", said, [])
+    typed = forebay.type("frobnicate")
+    assert typed.err == "There is no command 'frobnicate'. `forebay --help` lists the commands.\n"
+
+
+def test_a_mistyped_option_is_named_with_the_nearest(
+    forebay: Typist, control: FakeControl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert forebay.type("resize", "--memroy", "1GiB").code == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("usage: forebay resize ")
+    assert shown.endswith("forebay resize: error: there is no option --memroy; did you mean --memory?\n")
+    assert control.calls == []
+
+
+def test_a_pack_job_keeps_no_objects_in_the_cache(forebay: Typist) -> None:
+    forebay.type("pack", "s3://b/p/", "--detach")
+    assert re.search(r"j1 +\w+ +0/0\+ +0 +- ", forebay.type("jobs").out)
 
 
 def test_malformed_environment_address_exits_with_2() -> None:

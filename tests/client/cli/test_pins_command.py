@@ -52,7 +52,7 @@ def test_a_refusal_names_the_sizes(forebay: Typist) -> None:
 
 def test_what_is_not_pinned_can_not_be_unpinned(forebay: Typist) -> None:
     typed = forebay.type("unpin", "s3://b/train/")
-    assert (typed.code, typed.err) == (1, "Exactly this prefix is not pinned; `forebay pins` lists those that are.\n")
+    assert (typed.code, typed.err) == (1, "There is no pin of exactly this prefix; `forebay pins` lists the pins.\n")
     assert forebay.type("pins").err == "Nothing is pinned.\n"
 
 

@@ -48,7 +48,7 @@ _NO_SUCH_ORDER: Final = (
     "no_such_list",
     "There is no such recording or plan (see `forebay recordings`, `forebay plans`), or another job has used the list.",
 )
-_NO_SUCH_PIN: Final = 404, "no_such_pin", "Exactly this prefix is not pinned; `forebay pins` lists those that are."
+_NO_SUCH_PIN: Final = 404, "no_such_pin", "There is no pin of exactly this prefix; `forebay pins` lists the pins."
 _NO_SUCH_PLAN: Final = 404, "no_such_plan", "There is no such plan, or it ended long ago; `forebay plans` lists them."
 _NO_FILE: Final = (
     409,
