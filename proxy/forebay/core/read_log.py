@@ -1,13 +1,15 @@
-"""The read log: the reads of one reader, each noted as a number, so that a hit costs one append.
+"""The read log: records the reads of one context as numbers, so that a hit costs one append to a list.
 
-    hit of a known object ──> append(code)                       one append to a list, no object is made
-    any other read        ──> transient, and a code that names it
+    known read        ──> append(code)                    the whole of an object, from memory: no event is made
+    transient read    ──> add(event)                      a miss, a range, a hit from the SSD: an ObjectRead of its own
 
-    code    u64:  number << 32 | hash        number: an index into `KnownReads`, or from TRANSIENT on into `transient`
+    code    u64:  number << 32 | hash      number below TRANSIENT: an index into `KnownReads`
+                                           from TRANSIENT on: an index into `transient`, plus TRANSIENT
+                                           hash: see `read_hash`
 
-Reads of one context (bucket, principal, rule) share a log, so a read needs no other label. Known reads are whole
-objects that are answered from memory: their key and size are noted once. Others are events of their own
-(core.events.ObjectRead), which end with their batch. core.read_stream has the logs of a worker and empties them.
+A context is a bucket, a principal and a rule. All its reads share one log, so a read needs no other label. The key and
+the size of a known read are kept for as long as the log is; a transient read is kept until the log is emptied.
+core.read_stream owns the logs of a worker and empties them into batches.
 """
 
 import zlib
@@ -23,19 +25,20 @@ from forebay.core.number_halves import high_halves, low_halves
 from forebay.core.read_hashes import ReadHashes
 
 TRANSIENT: Final = 1 << 31
-"""Numbers from here on are of transient reads."""
+"""The first number of a transient read."""
 _ALL: Final = (1 << 32) - 1
 _MIXER: Final = 0x9E3779B1
-"""Odd, so that no two hashes become one; it spreads a CRC's bits to the top, where thresholds compare."""
+"""The factor that spreads the bits of a CRC to the top, where thresholds compare. Odd numbers map no two hashes to
+one."""
 
 Codes: TypeAlias = "array[int]"
 CODE: Final = "L" if array("L").itemsize == 8 else "Q"
-"""The type of an array of codes: numbers become an L, where it has 64 bits, in a third of the time."""
+"""The type code of an array of codes. An L of 64 bits is filled three times as fast as a Q."""
 T = TypeVar("T")
 
 
 def read_hash(key: str, start: int) -> int:
-    """Returns 32 bits that stand for a read: of a key, from a byte on. Equal in all processes."""
+    """Returns the 32-bit hash of a read of `key` that begins at the byte `start`. All processes compute the same."""
     return zlib.crc32(key.encode("utf-8", "surrogatepass"), start & _ALL) * _MIXER & _ALL
 
 
@@ -45,25 +48,25 @@ class LogContext(NamedTuple):
     bucket: str
     principal: str
     rule: str
-    """The name of the rule that the reader came under, as in the metrics."""
+    """The name of the rule that the reads came under, as in the metrics."""
     track: str
-    """The data set as recordings know it; empty: they need nothing of these reads."""
+    """The data set that recordings assign these reads to. Empty: no recording wants them."""
 
 
 class KnownReads:
-    """Whole objects, by number."""
+    """The objects whose reads have numbers: their keys and sizes, in columns."""
 
     __slots__ = ("__weakref__", "extents", "keys", "largest")
 
     def __init__(self) -> None:
         self.keys: list[str] = []
         self.extents = array("Q")
-        """Their sizes in bytes, times two, plus one: as recordings have whole objects."""
+        """The size of each object in bytes, times two, plus one: the form in which recordings write whole objects."""
         self.largest = 0
-        """Bytes of the largest."""
+        """The size of the largest object in bytes."""
 
     def add(self, key: str, size: int) -> int:
-        """Adds an object. Returns its code."""
+        """Adds an object. Returns the code of its reads."""
         number = len(self.keys)
         self.keys.append(key)
         self.extents.append(2 * size + 1)
@@ -71,13 +74,13 @@ class KnownReads:
         return number << 32 | read_hash(key, 0)
 
     def size_of(self, numbers: Sequence[int]) -> int:
-        """Bytes of these objects."""
+        """Returns the sum of the sizes of these objects, in bytes."""
         extents = _picked(self.extents, numbers)
         return (sum(extents) - len(extents)) // 2
 
 
 class ReadGroup:
-    """Reads of one context, in order."""
+    """A sequence of reads of one context, in their order: what a log contained when it was emptied, or a part of it."""
 
     __slots__ = ("codes", "context", "drained_at", "known", "transient")
 
@@ -94,47 +97,47 @@ class ReadGroup:
         self.known = known
         self.transient = transient
         self.drained_at = drained_at
-        """When the log was emptied, in seconds of the monotonic clock that all workers of a node share."""
+        """The time at which the log was emptied, in seconds of the monotonic clock that all workers of a node share."""
 
     def __len__(self) -> int:
         return len(self.codes)
 
     @property
     def hashes(self) -> ReadHashes:
-        """The hash of each read."""
+        """The hashes of the reads, in order."""
         return low_halves(self.codes)
 
     @property
     def numbers(self) -> list[int]:
-        """Of each read."""
+        """The numbers of the reads, in order."""
         return high_halves(self.codes).tolist()
 
     @property
     def keys(self) -> list[str]:
-        """The key of each read. No read is transient."""
+        """The keys of the reads, in order. Only for a group without transient reads."""
         return _picked(self.known.keys, self.numbers)
 
     @property
     def extents(self) -> list[int]:
-        """The extent of each read, as known reads have them. No read is transient."""
+        """The extents of the reads, in the form of `KnownReads.extents`. Only for a group without transient reads."""
         return _picked(self.known.extents, self.numbers)
 
     @property
     def has_misses(self) -> bool:
-        """Whether some of the bytes read were in no tier."""
+        """Whether a read had to wait for bytes that were in no tier."""
         return any(read.cached < 1.0 for read in self.transient)
 
     def part(self, start: int, stop: int) -> "ReadGroup":
-        """The reads from `start` to `stop`."""
+        """Returns the reads from position `start` up to `stop`, exclusive."""
         return ReadGroup(self.context, self.codes[start:stop], self.known, self.transient, self.drained_at)
 
     def chosen(self, positions: Iterable[int]) -> "ReadGroup":
-        """The reads at these positions."""
+        """Returns the reads at these positions."""
         codes = array(CODE, [self.codes[each] for each in positions])
         return ReadGroup(self.context, codes, self.known, self.transient, self.drained_at)
 
     def runs(self) -> "Iterator[ReadGroup | ObjectRead]":
-        """The reads in order: transient ones as they are, those of known objects together."""
+        """Yields the reads in order: each transient read by itself, known reads between two of them as one group."""
         start = 0
         if self.transient:
             for position, number in enumerate(self.numbers):
@@ -147,7 +150,7 @@ class ReadGroup:
             yield ReadGroup(self.context, self.codes[start:], self.known, ())
 
     def reads(self) -> list[ObjectRead]:
-        """The reads one by one, for the few subscribers that need each."""
+        """Returns the reads as events, for the few subscribers that need each."""
         bucket, principal, rule, track = self.context
         keys, extents, found = self.known.keys, self.known.extents, list[ObjectRead]()
         for number in self.numbers:
@@ -161,37 +164,39 @@ class ReadGroup:
 
 
 def _picked(column: Sequence[T], numbers: Sequence[int]) -> list[T]:
+    """Returns the values of `column` at `numbers`."""
     if len(numbers) < 2:
         return [column[number] for number in numbers]  # itemgetter returns no tuple of one
     return list(itemgetter(*numbers)(column))  # twice as fast as a comprehension
 
 
 class ReadLog:
-    """The reads of one context that were not delivered yet."""
+    """Collects the reads of one context until it is emptied."""
 
     __slots__ = ("append", "codes", "context", "is_active", "is_closed", "known", "transient")
 
     def __init__(self, context: LogContext) -> None:
         self.context = context
         self.codes: list[int] = []
-        """A list, as its append takes a third of an array's; it refers to numbers that are there."""
+        """The codes of the reads. A list, because its append takes a third of the time of an array's, and refers to an
+        integer that exists already."""
         self.append: Callable[[int], None] = self.codes.append
-        """Adds a known read by its code, while the log is active."""
+        """Adds a known read by its code."""
         self.known = KnownReads()
         self.transient: list[ObjectRead] = []
         self.is_active = False
-        """Whether it will be emptied soon: only then is `append` called."""
+        """Whether the next batch empties this log. `append` is only called then."""
         self.is_closed = False
-        """Whether another log has taken its place: its codes mean nothing any more."""
+        """Whether another log has replaced this one. Codes of this log are invalid then."""
 
     def add(self, read: ObjectRead) -> None:
-        """Adds any other read."""
+        """Adds a transient read."""
         number = TRANSIENT + len(self.transient)
         self.transient.append(read)
         self.codes.append(number << 32 | read_hash(read.name.key, read.span.start))
 
     def drain(self, limit: int, now: float = 0.0) -> tuple[ReadGroup, int]:
-        """Empties the log. Returns the first `limit` reads, and how many are left out."""
+        """Empties the log. Returns the first `limit` reads, and the number of reads that were dropped."""
         codes, transient = array(CODE, self.codes[:limit]), self.transient
         dropped = len(self.codes) - len(codes)
         self.codes.clear()
@@ -200,12 +205,12 @@ class ReadLog:
 
 
 NO_LOG: Final = ReadLog(LogContext("", "", "", ""))
-"""The log of what has not been read yet."""
+"""The log of a prepared response that no read was recorded of yet: closed, so its first read opens one."""
 NO_LOG.is_closed = True
 
 
 def group_reads(reads: Iterable[ObjectRead]) -> list[ReadGroup]:
-    """Returns reads by their context."""
+    """Groups events by their contexts, as transient reads."""
     logs: dict[LogContext, ReadLog] = {}
     for read in reads:
         context = context_of(read)
@@ -217,5 +222,5 @@ def group_reads(reads: Iterable[ObjectRead]) -> list[ReadGroup]:
 
 
 def context_of(read: ObjectRead) -> LogContext:
-    """The context of a read."""
+    """Returns the context of a read."""
     return LogContext(read.name.bucket, read.principal, read.rule, read.track)

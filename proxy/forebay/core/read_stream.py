@@ -47,12 +47,12 @@ class ReadBatch(NamedTuple):
 
     @classmethod
     def of(cls, reads: Iterable[ObjectRead], worker: int = 0, dropped: int = 0) -> "ReadBatch":
-        """A batch of these reads."""
+        """Returns a batch of these reads."""
         return cls(group_reads(reads), worker, dropped)
 
     @property
     def read_count(self) -> int:
-        """How many reads there are."""
+        """The number of reads."""
         return sum(map(len, self.groups))
 
     @property
@@ -76,18 +76,18 @@ class ReadStream:
         self._active: list[ReadLog] = []
         self._timer: Timer | None = None
         self._interval = BATCH_SECONDS
-        """Seconds of the batch that is being made, or of the latest one."""
+        """The length in seconds of the current interval, or of the latest one."""
         self._due = 0.0
-        """When that is to be delivered."""
+        """The time at which the current interval ends, on the clock of the timers."""
         self._drained: list[ReadGroup] = []
         self._drained_dropped = 0
         self.drains_early = False
         """Whether logs are drained before their batch is due."""
         self._subscribers: list[ReadSubscriber] = []
         self._urgent = 0
-        """How many of them are urgent."""
+        """The number of urgent subscribers."""
         self.is_open = False
-        """Whether anybody subscribes: only then are reads added."""
+        """Whether the stream has a subscriber. Reads are added only then."""
 
     def subscribe(self, subscriber: ReadSubscriber, *, is_urgent: bool = True) -> Callable[[], None]:
         """Has `subscriber` called with each batch from now on. `is_urgent`: every BATCH_SECONDS. Returns a function

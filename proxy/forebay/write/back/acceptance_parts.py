@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 
 from forebay.storage.journal.log_writer import RecordId
 from forebay.write.back.accept.acceptance import Acceptance
-from forebay.write.back.accept.copied_part import CopySources
+from forebay.write.back.accept.copy_sources import CopySources
 from forebay.write.back.accept.joined_parts import JoinedParts
 from forebay.write.back.accept.journal_room import JournalRoom
 from forebay.write.back.accept.object_acceptance import ObjectAcceptance

@@ -18,7 +18,7 @@ from forebay.protocol.copy_source import parse_copy_source
 from forebay.protocol.exchange import Request
 from forebay.protocol.target import Target
 from forebay.storage.journal.pending_objects import Objects, PendingObjects
-from forebay.write.back.accept.copied_part import source_damaged
+from forebay.write.back.accept.copy_sources import source_damaged
 from forebay.write.forward_request import WriteContext
 from forebay.write.interim_responses import InterimWait
 from forebay.write.invalidation import AffectedKeys, WholeBucket

@@ -15,7 +15,7 @@ from forebay.origin.origins import Origins
 from forebay.policy.part_coalescing import CandidatePart, PartTooSmall, coalesce_parts
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.pending_objects import PendingObjects
-from forebay.write.back.accept.copied_part import SourceBody
+from forebay.write.back.accept.copy_sources import SourceBody
 from forebay.write.back.accept.record_writer import RecordWriter, md5_header
 from forebay.write.back.accept.upload_room import UploadRoom
 from forebay.write.back.drain.origin_uploads import pieces_of

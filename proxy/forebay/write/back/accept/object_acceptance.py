@@ -22,7 +22,7 @@ from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.protocol.xml.s3_documents import copied_document, deleted_document
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
 from forebay.write.back.accept.body_store import HashedSource, StoredBody
-from forebay.write.back.accept.copied_part import CopySources
+from forebay.write.back.accept.copy_sources import CopySources
 from forebay.write.back.accept.record_writer import XML, RecordWriter, facts_of, md5_header, with_type
 from forebay.write.back.pending.accepted_write import AcceptedWrite
 from forebay.write.back.pending.object_metadata import metadata_in

@@ -29,7 +29,7 @@ from forebay.protocol.xml.s3_documents import (
 )
 from forebay.storage.journal.log_writer import RecordId
 from forebay.write.back.accept.body_store import HashedSource, StoredBody
-from forebay.write.back.accept.copied_part import CopySources
+from forebay.write.back.accept.copy_sources import CopySources
 from forebay.write.back.accept.joined_parts import JoinedParts
 from forebay.write.back.accept.record_writer import XML, RecordWriter, facts_of, md5_header, with_type
 from forebay.write.back.accept.upload_expiry import UploadExpiry

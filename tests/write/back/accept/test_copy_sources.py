@@ -23,7 +23,7 @@ from forebay.protocol.target import Target
 from forebay.storage.journal.body_file import BodyDamaged, BodyRef
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart, PendingObjects, PendingVersion
-from forebay.write.back.accept.copied_part import CopySources, SourceBody
+from forebay.write.back.accept.copy_sources import CopySources, SourceBody
 from forebay.write.forward_request import ForwardRequest
 from harness.fake.actions import Respond
 from harness.fake_origin import FakeOrigin
