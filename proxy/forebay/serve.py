@@ -80,7 +80,7 @@ class NodeServer(Protocol):
     """The only worker, or the supervisor of several. The configured addresses are set once it has started."""
 
     address: Any
-    """As getsockname returns it; the others likewise."""
+    """The address of the data port, as getsockname returns it; the other addresses have the same form."""
     tls_address: Any
     admin_address: Any
 

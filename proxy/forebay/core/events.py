@@ -245,7 +245,7 @@ class ObjectRead(NamedTuple):
 
 
 class BatchEntriesAnswered(NamedTuple):
-    """So many entries of one batch had the same rule, cache status and HTTP status."""
+    """Entries of one batch were answered with the same rule, cache status and HTTP status."""
 
     rule: str
     cache: CacheStatus | None

@@ -24,10 +24,10 @@ Tick = NewType("Tick", int)
 
 
 class RequestTime(NamedTuple):
-    """When a request was about to be sent (`request_time` of RFC 9111, 4.2.3), by both clocks."""
+    """The time at which a request was about to be sent (`request_time` of RFC 9111, 4.2.3), by both clocks."""
 
     tick: Tick
-    """Of the fences: facts of the response are stored if none was raised since."""
+    """The time on the clock of the fences. Facts of the response are stored if no fence was raised since."""
     seconds: float
     """Since the epoch: facts of the response are as old as that."""
 

@@ -11,11 +11,11 @@ NEVER_VALIDATED: Final = -1.0
 """The validation time of a head whose validation nobody vouches for: earlier than any from which heads are trusted."""
 
 DURABLE: Final = "x-forebay-durable"
-"""Of answers: where what they are about is durable."""
+"""The response header that says where the write, or the bytes that are read, are durable."""
 DURABLE_LOCAL: Final = (DURABLE, "local")
 DURABLE_ORIGIN: Final = (DURABLE, "origin")
 DURABILITY: Final = "x-forebay-durability"
-"""Of requests: where the write has to be durable when it is acknowledged."""
+"""The request header that says where the write has to be durable when it is acknowledged."""
 
 _EMPTY_ETAG: Final = '"d41d8cd98f00b204e9800998ecf8427e"'
 """The MD5 of nothing."""
@@ -29,7 +29,7 @@ class ObjectFacts:
     size: int
     """Bytes of the whole object, also if the response was a range."""
     last_modified: str
-    """As the origin sent it: an HTTP date. Empty if it sent none."""
+    """The HTTP date that the origin sent. Empty if it sent none."""
     headers: HeaderPairs
     """The object's own headers, sent with every hit: content type, user metadata and so on. Without those of the
     transport (Content-Length, Content-Range, Date, request ids), ETag and Last-Modified. Its checksums
@@ -70,7 +70,7 @@ class Head:
         return self.facts.version
 
     def with_validation(self, now: float) -> "Head":
-        """The same head, validated at `now`."""
+        """Returns this head, validated at `now`."""
         return replace(self, validated_at=now)
 
 

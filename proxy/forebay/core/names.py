@@ -22,7 +22,7 @@ RESERVED_PREFIX: Final = ".forebay/"
 forebay.request.resource_router, cached never, and no request about them reaches the origin."""
 
 BATCH_KEY: Final = f"{RESERVED_PREFIX}batch"
-"""Where batches of reads are sent, by POST (forebay.request.batch)."""
+"""The key to which batches of reads are sent by POST (forebay.request.batch)."""
 
 # No delimiter of a URL: where an origin is addressed as `bucket.host`, it would move the host.
 _BUCKET: Final = re.compile(r"[^\x00-\x20\x7f-\xa0/\\?#@%\[\]]+")
@@ -46,7 +46,7 @@ class Version(NamedTuple):
     """One content of an object."""
 
     etag: str
-    """As the origin sent it, quotes included. Never weak: a weak ETag does not name bytes."""
+    """The ETag that the origin sent, quotes included. Never weak: a weak ETag does not name bytes."""
     version_id: str | None = None
 
 

@@ -39,10 +39,10 @@ class PendingWrite:
     size: int
     """The size of the object."""
     etag: str
-    """As acknowledged; empty for a deletion."""
+    """The ETag that was acknowledged; empty for a deletion."""
     accepted_at: float
     attempts: int
-    """To carry it out, since this process does."""
+    """The number of attempts to carry the write out, since the start of this process."""
     reason: str
     """Why the last attempt failed."""
     waits_for: str
@@ -50,7 +50,7 @@ class PendingWrite:
     parts: int
     """The number of parts of a multipart upload."""
     headers: tuple[tuple[str, str], ...]
-    """That the origin will be sent with the object."""
+    """The headers that are sent to the origin with the object."""
     is_of_other_origin: bool = False
     """Whether it was accepted for another origin than its bucket has now, so that it can't be carried out."""
 
@@ -71,4 +71,4 @@ class PendingPage:
 
     writes: tuple[PendingWrite, ...]
     next: str | None
-    """To be given as `after`; None: this was the last page."""
+    """The value of `after` for the next page; None for the last page."""

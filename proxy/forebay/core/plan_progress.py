@@ -38,7 +38,7 @@ class PlanProgress:
     read: int
     """Entries that were read since the plan runs in this process."""
     late: int
-    """Of these, entries that were not here when they were read."""
+    """The read entries that were in no tier when they were read."""
     given_up: int
     """Entries that the reader has left out."""
     failed: int
@@ -48,7 +48,7 @@ class PlanProgress:
     fetched_bytes: int
     """Bytes of these blocks."""
     useless_bytes: int
-    """Of these, bytes that were dropped unread."""
+    """The fetched bytes that were dropped unread."""
     lead_entries: int
     """Entries that are fetched, or being fetched, and not read."""
     lead_bytes: int

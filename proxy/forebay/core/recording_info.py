@@ -19,7 +19,7 @@ class RecordingInfo:
     began: float
     ended: float | None
     used: float | None
-    """When a reader was recognised by it last."""
+    """The time at which a reader was last recognised by the recording."""
     run: str
     epoch: int
     """Recordings of one run follow one another."""

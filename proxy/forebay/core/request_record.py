@@ -43,7 +43,7 @@ class RequestRecord:
     sent: int = 0
     """Body bytes sent to the client."""
     sent_from: dict[str, int] = field(default_factory=dict)
-    """The same by source: memory, ssd, flight (fetched for this reader), joined (fetched for another), origin
+    """The sent bytes by source: memory, ssd, flight (fetched for this reader), joined (fetched for another), origin
     (bypassed)."""
     first_byte: float = 0.0
     ended: float = 0.0

@@ -22,7 +22,7 @@ class BlockSource:
     observe: Observe
     paused: PausedReaders
     started_timeout: float = 60.0
-    """The same of a reader that has sent bytes: it can't be told to slow down, only be broken off."""
+    """The timeout of a reader whose response has begun: it can't be answered 503, only broken off."""
 
     def first_bytes(self) -> int:
         """Returns how many bytes to request together with the head of an object."""

@@ -38,7 +38,7 @@ _Piece: TypeAlias = tuple[ByteSource, Buffer]
 
 
 class OrderedBody:
-    """The bytes `span` of the version of `view`. For one reader, once, who calls `close` in the end."""
+    """Yields the bytes `span` of the version of `view`, once, to one reader, who calls `close` in the end."""
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class OrderedBody:
         self._planned = self._blocks.start
         self._position = span.start
         """The next byte for the reader."""
-        self._entered = -1
-        """The block that it was in last."""
-        self._read: _Piece | None = None
-        """Bytes from a tier, from the position on."""
+        self._last_block = -1
+        """The number of the block that the reader was in last."""
+        self._tier_piece: _Piece | None = None
+        """The piece that was read from a tier, from the position on."""
         self._charged = 0
-        """Bytes of the budget that they take while the reader is paused."""
+        """Bytes of the budget that this piece takes while the reader is paused."""
         self._is_open = False
         """Whether it is counted as a reader: it has been planned, and not closed."""
         self._accepted = 0
@@ -82,7 +82,7 @@ class OrderedBody:
             if number in self._blocks:
                 self._flights.follow(number, flight, joined=joined)
         self.locations: list[BlockState] = []
-        """Where the blocks of the first window were when it was planned. The cache status is derived from it."""
+        """The places of the blocks of the first window when it was planned. They decide the cache status."""
 
     def __repr__(self) -> str:
         path = self._view.name.path
@@ -129,12 +129,12 @@ class OrderedBody:
         Raises what the fetch failed with (OriginError, VersionChanged among them) or Throttled; the bytes before are
         good. The failure of a flight requested with another identity is not raised: the block is requested again.
         """
-        if self._read is not None:
-            return self._read
+        if self._tier_piece is not None:
+            return self._tier_piece
         number = self._position // self._view.head.block_size
-        is_new = number != self._entered
+        is_new = number != self._last_block
         if is_new:
-            self._entered = number
+            self._last_block = number
             self._window.client_accepted(self._accepted, 0.0)
             self._accepted = 0
             await self._plan_ahead(number)
@@ -146,7 +146,7 @@ class OrderedBody:
                 if found is not None:
                     if is_new:
                         self._window.reader_ready()
-                    self._read = found
+                    self._tier_piece = found
                     return found
                 await self._fetch_now(number)
                 continue
@@ -160,9 +160,9 @@ class OrderedBody:
         """Notes that the reader has used `count` bytes of the piece that `next_piece` returned."""
         self._position += count
         self._accepted += count
-        if self._read is not None:
-            source, buffer = self._read
-            self._read = (source, buffer[count:]) if count < len(buffer) else None
+        if self._tier_piece is not None:
+            source, buffer = self._tier_piece
+            self._tier_piece = (source, buffer[count:]) if count < len(buffer) else None
         if self._position % self._view.head.block_size == 0 or self.is_complete:
             number = (self._position - 1) // self._view.head.block_size
             if number in self._flights:
@@ -171,12 +171,12 @@ class OrderedBody:
     def pause(self) -> None:
         """Notes that the client accepts no bytes for now. From here on the body's buffers are given up if others need
         them."""
-        if self._read is not None:
-            source, buffer = self._read
+        if self._tier_piece is not None:
+            source, buffer = self._tier_piece
             if source == "ssd" and self._source.fetcher.budget.try_acquire(len(buffer)):
                 self._charged = len(buffer)
             else:
-                self._read = None  # memory finds it again at no cost
+                self._tier_piece = None  # memory finds it again at no cost
         self._is_paused = True
         self._paused_at = self._source.paused.time()
         self._source.paused.pause(self)
@@ -192,7 +192,7 @@ class OrderedBody:
     def give_up_spare(self) -> bool:
         """Leaves the flights ahead of the block being sent, and that block's if a tier has it."""
         current, is_held = self._position // self._view.head.block_size, bool(self._charged)
-        self._read, self._planned = None, min(self._planned, current + 1)
+        self._tier_piece, self._planned = None, min(self._planned, current + 1)
         self._release_read()
         for number, flight in self._flights.items():
             if number != current or (flight.has_landed and self._source.tiers.has(flight.block)):
@@ -245,7 +245,7 @@ class OrderedBody:
         if self._is_paused:
             self._is_paused = False
             self._source.paused.resume(self)
-        self._read = None
+        self._tier_piece = None
         if self._charged:
             self._release_read()
         self._flights.leave_all()

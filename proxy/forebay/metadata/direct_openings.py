@@ -167,14 +167,14 @@ class DirectOpening:
         self.head: Head | None = None
         """The head of the opened version. None: the reader's task resolves the version, and takes the lookup over."""
         self.body: Buffer | None = None
-        """All bytes of the version, for whoever began this to use before it calls `finish`; None: they have no
-        place."""
+        """All bytes of the version, which may be used until `finish` is called. None: there was no buffer for
+        them."""
         self.was_kept = False
-        """Whether the owner of the object had it, fresh: nothing was fetched for this."""
+        """Whether the owner of the object had a fresh copy, so that nothing was fetched."""
         self._flight: Flight | None = None
         """The flight of these bytes, where others share them."""
         self._charged = 0
-        """Bytes of the budget of buffers for a large body on its way."""
+        """The bytes of the buffer budget that the body takes on its way."""
 
     def _end_request(self) -> "Callable[[DirectOpening], None] | None":
         """Notes that its request has ended. Returns the callback for that, once."""
@@ -184,7 +184,7 @@ class DirectOpening:
         return on_end
 
     def make_room(self, size: int, is_beside_demand: bool) -> memoryview | None:
-        """For an object that is one block, while nobody waits for its first bytes."""
+        """Returns a buffer for the whole body, if the object is one block and no reader waits for its first bytes."""
         if size > self.decision.block or self._lookup.is_awaited or not self._openings.fetcher.budget.try_reclaim(size):
             return None
         self._charged = size
@@ -198,9 +198,9 @@ class DirectOpening:
             self._openings.fetcher.budget.release(charged)
 
     def answered(self) -> None:
-        """The origin or the owner has answered, or is late, or can't be asked."""
+        """Ends the request: the origin or the owner has answered, is late, or can't be reached."""
         try:
-            self._open()
+            self._store_opened()
         except Exception:
             _log.exception("the opening of %s failed", self.name.path)
             if not self._lookup.is_done:  # a task does it in full
@@ -229,8 +229,7 @@ class DirectOpening:
             self.sent.close()
 
     def give_up(self) -> None:
-        """Leaves the lookup to the next reader with a task that shares it; to nobody where its own reader will find
-        the head known."""
+        """Leaves the lookup to the next reader with a task that shares it. Ends it if the head is known by now."""
         self._lookup.give_up(self.sent)
         if self._openings.heads.current(self.name) is not None:
             self.abandon()
@@ -249,7 +248,8 @@ class DirectOpening:
         """Ends an opening that was given up and not taken over."""
         self._lookup.abandon()
 
-    def _open(self) -> None:
+    def _store_opened(self) -> None:
+        """Stores the head and keeps the block, unless the response, a fence or a missing buffer calls for a task."""
         openings, name, sent = self._openings, self.name, self.sent
         if openings.heads.current(name) is not None:
             return

@@ -30,7 +30,7 @@ _SECONDS: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|\+
 
 
 class EntrySource(Protocol):
-    """Where entries come from: namespace.namespace_owners."""
+    """The source of entries, implemented by namespace.namespace_owners."""
 
     def is_listed(self, name: ObjectName) -> bool:
         """Whether there may be entries of this object."""

@@ -40,7 +40,7 @@ AddFacts: TypeAlias = Callable[[ObjectName, ObjectFacts], ObjectFacts]
 """Adds to the origin's facts what was computed while the object was written through this worker."""
 
 HeadDestination: TypeAlias = Literal["tiers", "memory", "nowhere"]
-"""Where a head is stored: in all tiers, in that of memory alone, or not at all."""
+"""The tiers that a head is stored in: all, memory alone, or none."""
 
 _VersionHead: TypeAlias = tuple[Head, Tick]
 """A head by id, and the fence tick at which it was requested."""

@@ -25,7 +25,8 @@ class ResolvedVersion:
     joined: bool = False
     """Whether another reader had started the lookup."""
     stored: "ShardExtent | None" = None
-    """Of a member of a pack: where its bytes are. `flights` are that object's then. None: in the object itself."""
+    """The shard that has the bytes, for a member of a pack; `flights` are those of the shard then. None for an object
+    with bytes of its own."""
 
     def view(self, name: ObjectName, rule: str, identity: OriginIdentity | None = None) -> ObjectView:
         """The version that the bytes are read of. `name`: of the object that was looked up."""
@@ -60,7 +61,7 @@ class ResolvedVersion:
 
 @dataclass(frozen=True, slots=True)
 class ShardExtent:
-    """Where the bytes of a member of a pack begin, in its shard."""
+    """The position of a pack member's bytes in its shard."""
 
     name: ObjectName
     """The name of the shard."""

@@ -37,7 +37,7 @@ class StagedBody:
     block_size: int
     size: int
     etag: str
-    """As the origin confirmed it."""
+    """The ETag that the origin has confirmed."""
 
 
 def encode_staged(staged: StagedBody) -> Document:

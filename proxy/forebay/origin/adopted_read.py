@@ -12,7 +12,7 @@ class AdoptedRead(NamedTuple):
     connection: HttpConnection
     turn: Turn
     started: float
-    """When it was sent, on the client's monotonic clock."""
+    """The time at which the request was sent, on the client's monotonic clock."""
 
 
 class AdoptableRead(Protocol):

@@ -45,7 +45,7 @@ class RequestUrl(NamedTuple):
 
     scheme: str
     host: str
-    """As in the Host header: with a port, unless it is the scheme's own."""
+    """The value of the Host header: with a port, unless it is the scheme's own."""
     raw_path: str
     target: str
     """The path and the query."""

@@ -28,9 +28,9 @@ class OriginLimits:
     connect_timeout: float = 5.0
     """Name resolution, TCP and TLS together."""
     answer_timeout: float = 60.0
-    """From the last byte of the request to the head of the response."""
+    """Seconds from the last byte of the request to the head of the response."""
     stall_timeout: float = 60.0
-    """Between two pieces of a body, in either direction, while it is the origin that is waited for."""
+    """Seconds between two pieces of a body, in either direction, while the origin is waited for."""
     keepalive: float = 15.0
     """The longest idle time of a connection. Shorter than origins', so that they rarely close first."""
     attempts: int = 3

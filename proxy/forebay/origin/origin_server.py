@@ -19,4 +19,4 @@ class OriginServer:
     ca_file: str | None = None
     """The authorities that are trusted; None: those of the system."""
     name: str = DEFAULT_ORIGIN
-    """In the log, stats and metrics."""
+    """The name of the origin in the log, stats and metrics."""

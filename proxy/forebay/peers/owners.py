@@ -143,7 +143,7 @@ class Peers:
         self.others = dict(others or {})
         self.workers = 1 + len(self.others)
         self.number = next(number for number in range(self.workers) if number not in self.others)
-        """This worker's own."""
+        """The number of this worker."""
         self.on_owner_missed: Callable[[], None] = lambda: None
         """Called when an owner was not there, or was silent."""
         self._owners = {number: Owner(peer, self._missed) for number, peer in self.others.items()}

@@ -20,7 +20,7 @@ from forebay.core.names import ObjectName
 MAX_PINS: Final = 256
 """Each admission of a block looks for its pin."""
 DEFAULT_SHARE: Final = 0.75
-"""Of the SSD tier, if no quota is set: something must be left for what is not pinned."""
+"""The share of the SSD tier that pins may take if no quota is set. The rest is for other objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Pin:
     bucket: str
     prefix: str
     since: float
-    """When it was made, in seconds since the epoch."""
+    """The time at which the pin was made, in seconds since the epoch."""
     objects: int | None = None
     """Objects that the origin listed under it then; None: it was not listed to its end."""
     size: int | None = None

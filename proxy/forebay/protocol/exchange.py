@@ -101,7 +101,7 @@ class Request(NamedTuple):
     secure: bool = False
     """Whether the connection to this listener is TLS."""
     batch_output: BatchOutput | None = None
-    """Where a batch is answered; None: as a TAR, by the reply."""
+    """The output of a batch; None: the reply, as a TAR."""
     chunks: ChunkWriter | None = None
     """Writes to the reply's body, in place of `Reply.write`; None: its transport has to copy, or knows no chunks."""
     has_left: Callable[[], bool] = lambda: False
@@ -123,7 +123,7 @@ class Request(NamedTuple):
 
 
 class Reply(Protocol):
-    """Where a response goes: `start` once, `write` any number of times, then `finish` or `abort`."""
+    """The receiver of a response: `start` once, `write` any number of times, then `finish` or `abort`."""
 
     @property
     def started(self) -> bool:

@@ -81,7 +81,7 @@ class Admission(NamedTuple):
     policy: GatewayPolicy
     method: str
     target: Target
-    """In S3's terms, as the headers."""
+    """The target in S3's terms, like the headers."""
     headers: Headers
     principal: Principal
     signed: Signed | None
@@ -117,14 +117,17 @@ class Admission(NamedTuple):
 
 
 class KnownHead(Protocol):
-    """The head of a request, beside those that were admitted before (forebay.server.fastpath.upload_heads)."""
+    """The head of a request that can be compared with the heads of earlier, admitted requests of the same client
+    (forebay.server.fastpath.upload_heads)."""
 
     def prove(self, policy: GatewayPolicy, target: Target, now: float) -> Proof | None:
-        """The proof of its signature, verified at `now` under `policy`; None: it has to be authenticated."""
+        """Returns the proof of the signature, verified at `now` under `policy`. None: no earlier head matches, so the
+        request has to be authenticated."""
         ...
 
     def learn(self, target: Target, admission: Admission) -> None:
-        """Notes that the head was authenticated and admitted. `target`: as it came."""
+        """Keeps the head for comparison with later ones, after the request was authenticated and admitted. `target`:
+        as it was received."""
 
 
 def admit(
@@ -139,8 +142,8 @@ def admit(
 ) -> Admission:
     """Admits a request, or raises S3Error by the first step that refuses it.
 
-    `target` and `headers` as they came; `now`: seconds since the epoch; `record`: where the steps are noted, None for
-    a request that is not recorded; `proof`: the signature is verified already.
+    `target`, `headers`: as they were received; `now`: seconds since the epoch; `record`: gets the name of each step,
+    None for a request that is not recorded; `proof`: of a signature that was verified already.
     """
     if record is not None:
         record.step = "authenticate"

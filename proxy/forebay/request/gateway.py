@@ -81,7 +81,8 @@ class Gateway:
     async def handle(
         self, request: Request, reply: ObjectReply, record: RequestRecord, known: KnownHead | None = None
     ) -> None:
-        """Answers `request` on `reply` and fills in `record`. `known`: its head, where a proof may come from there."""
+        """Answers `request` on `reply` and fills in `record`. `known`: proves the signature if the head of the request
+        matches an earlier one."""
         try:
             target = parse_target(request.raw_target, request.host, self.policy.domains, self.policy.cnames)
             if self.policy.answers_pages and "Origin" in request.headers:

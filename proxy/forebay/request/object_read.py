@@ -65,7 +65,7 @@ _FIRST_BYTE: Final = ByteRange(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Bypass:
-    """The read was not answered: the request is for the origin as it is."""
+    """The read was not answered, and the origin has to answer it."""
 
     reason: str
 
@@ -76,15 +76,15 @@ class ObjectReader:
     def __init__(
         self, resolver: Resolver, source: BlockSource, reads: ReadStream, packed: PackedObjects | None = None
     ) -> None:
-        """`reads`: of this worker, for each plain read answered with bytes, when its head leaves. `packed`: of objects
-        that rules say may be packed; None: there are no such rules."""
+        """`reads`: gets each plain read that is answered with bytes, when its response head leaves. `packed`: resolves
+        objects under rules with `packed`; None: there are no such rules."""
         self._resolver = resolver
         self._packed = packed or resolver
         self._source = source
         self._sender = BodySender(source, reads, self._headers)
         self.reads = reads
         self.on_head_hint: Callable[[ObjectName], None] = lambda _name: None
-        """Called with an object whose first byte was asked for by HEAD, where the rule warms it then."""
+        """The callback for a head hint: a HEAD with `Range: bytes=0-0` under a rule with `warm_on_head`."""
 
     async def answer(
         self, admission: Admission, request: Request, reply: ObjectReply, record: RequestRecord
@@ -146,7 +146,7 @@ class ObjectReader:
         return _whole_span(decision.block, self._source.first_bytes())
 
     async def _resolve(self, read: ReadContext) -> Resolution | Bypass:
-        """The version to answer with."""
+        """Returns the version to answer with."""
         identity, version_id, headers = read.admission.identity, read.variant.version_id, read.request.headers
         if version_id is not None and identity is not None:
             return Bypass("a version, and a principal with its own origin credential")
@@ -165,8 +165,8 @@ class ObjectReader:
         )
 
     async def _answer_or_name_damage(self, known: ResolvedVersion, read: ReadContext) -> None:
-        """Answers. Where the bytes of a pending write are damaged in the journal, raises S3Error with the reason, at
-        once: the origin does not have them yet."""
+        """Answers from `known`. Raises S3Error with the reason if the journal's bytes of a pending write are damaged:
+        the origin does not have them yet."""
         try:
             await self._answer_from(known, read)
         except OriginError:

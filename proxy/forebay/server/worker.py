@@ -56,7 +56,7 @@ class Membership:
     port: RpcServer
     """Open already: a worker answers the others before it reads the state that they share."""
     run: NodeRun
-    """Of the node."""
+    """The run of the node."""
     pipe_lock: PipeLock
     """Held to write to the access log."""
     listen: ListenAddress

@@ -123,7 +123,7 @@ class MemorySettings:
     ahead: int
     rings: int
     ring: int
-    """Of one client."""
+    """Bytes of the ring of one client."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class Setting:
     path: str
     value_type: ValueType
     default: str | int | bool | tuple[()] | Absent
-    """As in TOML."""
+    """The default value, as written in TOML."""
     meaning: str
     """One sentence."""
     low: float | None = None

@@ -31,11 +31,11 @@ class CacheOrigin:
     """An origin as it is named in files that outlive the process. Made by `of`."""
 
     endpoint: str
-    """In its canonical spelling."""
+    """The endpoint in its canonical spelling."""
     cache_id: str | None
     """The configured name; never a URL."""
     name: str = DEFAULT_ORIGIN
-    """In the configuration."""
+    """The name in the configuration."""
 
     @classmethod
     def of(cls, endpoint: str, cache_id: str | None = None, name: str = DEFAULT_ORIGIN) -> Self:

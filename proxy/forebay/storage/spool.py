@@ -68,7 +68,7 @@ class Spool:
         self.in_use = 0
         """Bytes that were reserved and not yet released."""
         self.in_memory = 0
-        """Of them, bytes that are not in files."""
+        """The spooled bytes that are in memory."""
 
     def __len__(self) -> int:
         """Returns the number of bodies that are not released."""

@@ -152,7 +152,7 @@ class Tiers:
         return buffer
 
     def read_nowait(self, block: BlockId, length: int, within: Span) -> Buffer | Miss | Busy:
-        """Does the same without waiting. Busy where the disk would have to be waited for."""
+        """Reads a block without waiting. Returns Busy if the disk would have to be waited for."""
         found = MISS if self.ssd is None else self.ssd.read_nowait(block, length, within)
         if isinstance(found, Miss) and self.pending is not None and self.pending.has(block):
             return BUSY

@@ -53,7 +53,7 @@ class StartRequest:
     sizes: Mapping[TierName, int]
     """Capacities set over the configured ones, one worker's share."""
     run: NodeRun
-    """Of the node, the same for all workers that it ever starts."""
+    """The run of the node, the same for all workers that it ever starts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 
 ABSENT: Final = ""
-"""In place of an ETag: there is no object."""
+"""The value that stands for the ETag of an object that does not exist."""
 NOT_COMPARED: Final = frozenset({400, 405, 501})
 """Statuses of an origin that knows no such condition."""
 

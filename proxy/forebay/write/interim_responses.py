@@ -46,7 +46,7 @@ class InterimResponses:
             self._timer = asyncio.get_running_loop().call_later(self._interval, self._go_on)
 
     def end(self) -> None:
-        """It is about to be answered."""
+        """Ends the interim responses, before the final one."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

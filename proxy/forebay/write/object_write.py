@@ -45,7 +45,7 @@ from forebay.write.interim_responses import interims_of
 from forebay.write.invalidated_write import InvalidatedWrite
 from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket
 from forebay.write.packed_deletions import PackedDeletion, PackedDeletions
-from forebay.write.reserved_deletions import BufferedReply, RemoveResource, answer_resources, for_objects
+from forebay.write.reserved_deletions import BufferedReply, RemoveResource, answer_resources, without_resources
 from forebay.write.tracked_write import TrackedWrite, WriteTracker
 
 if TYPE_CHECKING:  # only with a journal
@@ -81,7 +81,7 @@ class _Document:
 
 @dataclass(frozen=True, slots=True)
 class _SentWrite:
-    """A write that is sent to the origin, and whatever its outcome decides about."""
+    """A write under way at the origin, with the parts that its outcome is applied to."""
 
     context: WriteContext
     document: _Document
@@ -113,7 +113,8 @@ class ObjectWriter:
 
     async def write(self, context: WriteContext, remove_resource: RemoveResource | None = None) -> None:
         """Carries out one write and answers it. Raises S3Error, OriginError, Throttled, and ConnectionError for a
-        client that has left. `remove_resource`: for those that a batch delete lists, which is refused without it.
+        client that has left. `remove_resource`: removes Forebay's own resources that a batch delete lists; without it
+        such a batch is refused.
 
         A write that has begun continues to its second invalidation, even if the awaiting task is cancelled: in a task
         of its own, unless the awaiting one goes on whoever leaves.
@@ -139,18 +140,18 @@ class ObjectWriter:
                     forward, [ListedKey(forward.target.name.key, forward.target.param("versionId"))]
                 )
             if self._write_back is not None:
-                rest = await self._write_back.accept(context)
-                if rest is None:
+                through = await self._write_back.accept(context)
+                if through is None:
                     await self._finish_deletion(deletion, b"")
                     return
-                context, forward = rest, rest.forward
+                context, forward = through, through.forward
             document = await self._read_document(context, with_resources=remove_resource is not None)
             if remove_resource is None or not document.resources:
                 await self._carry_out(context, document, deletion)
                 return
             objects = BufferedReply()
             if document.listed:
-                await self._carry_out(for_objects(context, objects), document, None)
+                await self._carry_out(without_resources(context, objects), document, None)
             await answer_resources(context, document.resources, remove_resource, objects, quiet=document.is_quiet)
         finally:
             if forward.spooled is not None:
@@ -262,7 +263,7 @@ class ObjectWriter:
             await invalidated.close()
 
     async def _settle(self, write: _SentWrite, answer: OriginResponse, status: int, result: bytes) -> HeaderPairs:
-        """Invalidates and records, between the outcome and the acknowledgement. Returns headers to add to it."""
+        """Applies the outcome of a write, before it is acknowledged. Returns headers to add to the acknowledgement."""
         context, tracked, write_back = write.context, write.tracked, self._write_back
         failed = embedded_error(result) is not None
         if status < 300 and not failed:

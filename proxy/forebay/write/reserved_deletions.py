@@ -54,12 +54,13 @@ class BufferedReply:
         """Does nothing: it is sent later."""
 
     def abort(self) -> None:
-        """It is not whole."""
+        """Notes that the response is not complete."""
         self.is_broken = True
 
 
-def for_objects(context: WriteContext, reply: Reply) -> WriteContext:
-    """Returns the write of the objects of a batch. Its document differs from the one that the client has signed."""
+def without_resources(context: WriteContext, reply: Reply) -> WriteContext:
+    """Returns the batch delete without Forebay's own resources, as it is sent to the origin. Its document is not the
+    one that the client has signed, so the headers about the document are left out."""
     request = context.forward.request
     headers = CIMultiDict(
         (name, value) for name, value in request.headers.items() if not name.lower().startswith(_OF_THE_DOCUMENT)

@@ -21,8 +21,8 @@ from forebay.jobs.plans.plan_runner import (
     EXPIRE_SECONDS,
     FULL_PAUSE,
     IDLE_SECONDS,
+    MAX_CACHED_IN_ROW,
     MAX_FOUND,
-    MAX_UNNEEDED,
     TICK_SECONDS,
     PlanRunner,
 )
@@ -462,17 +462,17 @@ async def test_cached_entries_are_found_without_a_fetch() -> None:
 
 
 async def test_a_recording_of_which_all_is_cached_needs_no_plan() -> None:
-    entries, ahead = HeldEntries(2 * MAX_UNNEEDED, 100), CachedFetches(every=10 * MAX_UNNEEDED)
+    entries, ahead = HeldEntries(2 * MAX_CACHED_IN_ROW, 100), CachedFetches(every=10 * MAX_CACHED_IN_ROW)
     runner = runner_of(entries, ahead, TaskRegistry(), recording="seed-7")
     await runner.run()
     assert (runner.state, ahead.keys) == ("done", [])
-    assert MAX_UNNEEDED < ahead.found <= MAX_UNNEEDED + MAX_FOUND
+    assert MAX_CACHED_IN_ROW < ahead.found <= MAX_CACHED_IN_ROW + MAX_FOUND
 
 
-@pytest.mark.parametrize(("recording", "every"), [("seed-7", MAX_UNNEEDED), ("", 10 * MAX_UNNEEDED)])
+@pytest.mark.parametrize(("recording", "every"), [("seed-7", MAX_CACHED_IN_ROW), ("", 10 * MAX_CACHED_IN_ROW)])
 async def test_a_plan_that_is_needed_goes_on_to_its_end(recording: str, every: int) -> None:
     """One of a recording if something is fetched for it now and then, and one that a client has sent in any case."""
-    entries, ahead, tasks = HeldEntries(3 * MAX_UNNEEDED, 100), CachedFetches(every), TaskRegistry()
+    entries, ahead, tasks = HeldEntries(3 * MAX_CACHED_IN_ROW, 100), CachedFetches(every), TaskRegistry()
     runner = runner_of(entries, ahead, tasks, recording=recording)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(runner.run())

@@ -12,7 +12,7 @@ from forebay.jobs.prefetch_request import PrefetchOutcome
 
 
 class PlanMetrics(Protocol):
-    """Where all plans of a node are counted."""
+    """The counters of all plans of a node."""
 
     def count_entries(self, result: str, by: int) -> None:
         """Counts entries that were read "ready" or "late", or "given_up", "failed" or "dropped"."""
@@ -48,7 +48,7 @@ class RunnerCounts:
     def __init__(self, metrics: PlanMetrics) -> None:
         self._metrics = metrics
         self.read = 0
-        """Entries; so are the next three."""
+        """The number of entries that were read. The next three count entries as well."""
         self.late = 0
         self.given_up = 0
         self.failed = 0
@@ -59,19 +59,19 @@ class RunnerCounts:
         """Bytes that were fetched and dropped unread."""
 
     def note_read(self, ready: int, late: int) -> None:
-        """So many entries were read."""
+        """Counts entries that were read in time, and late."""
         self.read += ready + late
         self.late += late
         self._metrics.count_entries("ready", ready)
         self._metrics.count_entries("late", late)
 
     def note_given_up(self, entries: int) -> None:
-        """The reader has left entries out."""
+        """Counts entries that the reader has passed over."""
         self.given_up += entries
         self._metrics.count_entries("given_up", entries)
 
     def note_failed(self) -> None:
-        """An entry could not be fetched."""
+        """Counts an entry that could not be fetched."""
         self.failed += 1
         self._metrics.count_entries("failed", 1)
 

@@ -14,18 +14,19 @@ HORIZON_SECONDS: Final = 30.0
 LEAST_HORIZON: Final = 16 << 20
 """Bytes that a slow reader has ahead of it all the same."""
 FIRST_IN_FLIGHT: Final = 32
-"""While the reader is about to overtake, and for the first FIRST_ENTRIES, of FIRST_LEAD bytes at most."""
+"""Entries in flight while the reader is about to overtake, and at the start: for FIRST_ENTRIES entries, or FIRST_LEAD
+bytes."""
 MEAN_IN_FLIGHT: Final = 16
-"""While the lead is short, or nobody reads the plan: there is no hurry then."""
+"""Entries in flight while the lead is short, and for a plan that nobody reads yet, which is in no hurry."""
 FIRST_ENTRIES: Final = 128
-"""The first batches of eight workers."""
+"""As many as the first batches of eight workers have."""
 FIRST_LEAD: Final = 128 << 20
 AHEAD_OF_PACE: Final = 1.5
 """How much faster than its reader a plan fetches, once its lead is not short."""
 SHORT_LEAD: Final = 1.0
-"""Seconds."""
+"""Seconds of reading below which a lead is short."""
 SHORTEST_LEAD: Final = 0.25
-"""Seconds. A reader with less than that overtakes."""
+"""Seconds of reading below which the reader is about to overtake."""
 MAX_IN_FLIGHT: Final = 128
 INTERVAL: Final = 0.5
 """Seconds between two measurements of the reader's pace."""
@@ -38,7 +39,7 @@ class PlanPace:
 
     def __init__(self, now: float) -> None:
         self.last_read = now
-        """When an entry was read last, or the plan began."""
+        """The time of the latest read of an entry, or of the beginning of the plan."""
         self._measured_at = now
         self._entries = self._size = 0
         """Entries and bytes read since then."""
@@ -51,12 +52,12 @@ class PlanPace:
     # What happened
 
     def entry_read(self, size: int) -> None:
-        """The reader has read `size` bytes, of an entry."""
+        """Counts `size` bytes of an entry that were read."""
         self._entries += 1
         self._size += size
 
     def measure(self, now: float) -> None:
-        """Takes the reader's pace, if it is time to."""
+        """Measures the reader's pace, once in INTERVAL seconds."""
         seconds = now - self._measured_at
         if seconds < INTERVAL:
             return
@@ -67,13 +68,13 @@ class PlanPace:
         self._measured_at, self._entries, self._size = now, 0, 0
 
     def entry_fetched(self, seconds: float, size: int | None) -> None:
-        """A fetch took `seconds`, and brought an entry of `size` bytes; None: that is not known."""
+        """Notes that a fetch took `seconds`, for an entry of `size` bytes (None: unknown)."""
         self._fetch_seconds += _SMOOTHING * (seconds - self._fetch_seconds)
         if size is not None:
             self.entry_found(size)
 
     def entry_found(self, size: int) -> None:
-        """An entry of `size` bytes was cached: nothing is known of what a fetch takes."""
+        """Notes an entry of `size` bytes that was in the cache, so that no fetch was timed."""
         self._mean_size += (size - self._mean_size) * (_SMOOTHING if self._mean_size else 1.0)
 
     # What follows

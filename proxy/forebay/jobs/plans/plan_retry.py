@@ -12,12 +12,12 @@ seconds.
 from typing import Final
 
 FIRST_PAUSE: Final = 0.05
-"""It doubles with each pause in a row, as nothing comes."""
+"""Seconds of the first pause. Each pause in a row is twice as long as the one before."""
 LONGEST_PAUSE: Final = 5.0
 ATTEMPTS: Final = 3
-"""At an entry, while others come."""
+"""The attempts at an entry while fetches of other entries succeed."""
 MOST_ATTEMPTS: Final = 20
-"""At an entry, whatever comes: a plan that waits behind this one is to begin some time."""
+"""The attempts at an entry while all fetches fail. Bounded, so that a queued plan can begin some time."""
 MOST_LEFT_OUT: Final = 512
 """Entries in a row. Each has cost the origin a request, and none counts against the horizon."""
 
@@ -27,13 +27,13 @@ class PlanRetry:
 
     def __init__(self) -> None:
         self.until = 0.0
-        """Nothing is fetched before."""
+        """The end of the current pause."""
         self.left_out = 0
-        """Entries since one was read, fetched, or found to be cached."""
+        """The number of entries left out since one was read, fetched, or found in the cache."""
         self._in_row = 0
 
     def succeeded(self) -> None:
-        """A fetch has brought something."""
+        """Notes that a fetch has succeeded."""
         self._in_row = self.left_out = 0
 
     @property
@@ -42,7 +42,7 @@ class PlanRetry:
         return self.left_out >= MOST_LEFT_OUT
 
     def failed(self, now: float, attempts: int) -> bool:
-        """A fetch of an entry has failed for now, the `attempts`th time. Returns whether it is to be fetched again."""
+        """Notes the `attempts`th failed fetch of an entry. Returns whether to fetch the entry again."""
         if now >= self.until:  # else it began before the pause, as others did that failed with it
             self.until = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._in_row, 16))
             self._in_row += 1

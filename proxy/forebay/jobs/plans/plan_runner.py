@@ -1,6 +1,6 @@
 """The plan runner: keeps the bytes that one plan's reader wants next ahead of it.
 
-    reads ──> window ──> front ──> room within the horizon ──> fetch the next entries, in order ──> here
+    reads ──> window ──> front ──> room within the horizon ──> fetch the next entries, in order ──> cached
                                                                           └── by jobs.node_prefetcher, beside demand
 
 The horizon bounds the bytes that are fetched and unread: by the rule of the plan's objects, by the plan's share of
@@ -42,8 +42,8 @@ IDLE_SECONDS: Final = 600.0
 END_SECONDS: Final = 60.0
 """Seconds without a read after which a plan whose last entry was read has ended, whatever was left out."""
 EXPIRE_SECONDS: Final = 86400.0
-MAX_UNNEEDED: Final = 512
-"""Entries of a recording that were all cached already, after which its plan ends: nobody has asked for it."""
+MAX_CACHED_IN_ROW: Final = 512
+"""Entries in a row, all cached already, after which the plan of a recording ends: its reader does not need it."""
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +65,8 @@ class PlanRunner:
         clock: Callable[[], float],
         metrics: PlanMetrics = UNCOUNTED,
     ) -> None:
-        """`allowance`: None once the principal is gone. `clock`: seconds since the epoch."""
+        """`ahead`: fetches entries, here or in their owners. `allowance`: returns None once the principal is gone.
+        `clock`: seconds since the epoch."""
         self.record = record
         self.window = PlanWindow(record.entries, start)
         self.state: PlanState = "queued"
@@ -87,12 +88,12 @@ class PlanRunner:
         self.pace = PlanPace(timers.time())
         self._retry = PlanRetry()
         self._known_allowance: Allowance | None = None
-        """The latest allowance: its principal may read every entry that is here."""
+        """The allowance under which the entries of the window were fetched."""
         self._in_flight = 0
-        self._early: list[ObjectRead] | None = []
-        """Reads that came before the entries around the reader were loaded; None: these are."""
-        self._unneeded = 0
-        """Entries in a row that were cached already."""
+        self._early_reads: list[ObjectRead] | None = []
+        """The reads that came before the entries around the reader were loaded; None once they are loaded."""
+        self._cached_in_row = 0
+        """The number of entries in a row that were cached already."""
         self._full_until, self.data_set = 0.0, ""
 
     def __repr__(self) -> str:
@@ -107,8 +108,8 @@ class PlanRunner:
 
     def match(self, reads: Sequence[ObjectRead]) -> list[ObjectRead]:
         """Follows reads of the plan's principal in its bucket. Returns those that are none of its next entries."""
-        if self._early is not None:
-            self._early += reads[: max(0, SPREAD - len(self._early))]
+        if self._early_reads is not None:
+            self._early_reads += reads[: max(0, SPREAD - len(self._early_reads))]
             return []
         window, ready, late, strays = self.window, list[WindowEntry](), list[WindowEntry](), list[ObjectRead]()
         for read in reads:
@@ -126,7 +127,7 @@ class PlanRunner:
             self.pace.last_read = self._timers.time()
             self.counts.note_read(len(ready), len(late))
             for entries in (ready, late):  # those under way are finished by their fetch
-                arrived = [entry for entry in entries if entry.state == "here"]
+                arrived = [entry for entry in entries if entry.state == "cached"]
                 self._ahead.finish(tickets_of(arrived), late=entries is late)
             if self.state == "idle":
                 self.state = "running"
@@ -146,7 +147,7 @@ class PlanRunner:
             while not (self.is_closed.is_set() or self._is_ended()):
                 self._wake.clear()
                 is_loaded = await self._load()
-                if self._fetch_some():
+                if self._begin_fetches():
                     await asyncio.sleep(0)
                     continue
                 if not is_loaded:
@@ -162,7 +163,7 @@ class PlanRunner:
             self.close("cancelled")
 
     def close(self, state: PlanState) -> None:
-        """Gives everything back, and ends `run`. A plan that has ended stays as it ended."""
+        """Drops what was fetched ahead, and ends `run`. A plan that has ended keeps its state."""
         if self.ended_at is None:
             self._end(state)
             self._wake.set()
@@ -186,7 +187,7 @@ class PlanRunner:
             self._end("done")
         elif since > EXPIRE_SECONDS:
             self._end("expired")
-        elif self.record.recording and self._unneeded > MAX_UNNEEDED:
+        elif self.record.recording and self._cached_in_row > MAX_CACHED_IN_ROW:
             self._end("done")
         if self.ended_at is not None:
             return True
@@ -203,7 +204,8 @@ class PlanRunner:
         return False
 
     async def _load(self) -> bool:
-        """Loads some entries. Returns whether enough are: what is loaded is fetched meanwhile."""
+        """Loads the next entries that the window lacks. Returns whether it lacks none: those that it has are fetched
+        meanwhile."""
         missing = self.window.missing()
         if missing:
             try:
@@ -216,7 +218,7 @@ class PlanRunner:
             self.window.load(found)
         if self.window.missing():
             return False
-        early, self._early = self._early, None
+        early, self._early_reads = self._early_reads, None
         if early:
             self.match(early)
         return True
@@ -228,8 +230,8 @@ class PlanRunner:
             return 0
         return self.pace.horizon(allowance.horizon(ObjectName(self.record.bucket, first)))
 
-    def _fetch_some(self) -> bool:
-        """Fetches entries that are not here. Returns whether to go on in the next turn of the loop."""
+    def _begin_fetches(self) -> bool:
+        """Begins to fetch entries within the horizon. Returns whether to go on in the next turn of the loop."""
         allowance, window, found = self._allowance(), self.window, 0
         now = self._timers.time()
         if allowance is None or self.state != "running" or self._full_until > now or self._retry.until > now:
@@ -260,13 +262,13 @@ class PlanRunner:
 
     def _note_found(self, entry: WindowEntry, here: PrefetchOutcome) -> None:
         entry.tickets += (here.ticket,) if here.ticket else ()
-        self._unneeded, self._retry.left_out = (0 if here.ticket else self._unneeded + 1), 0
+        self._cached_in_row, self._retry.left_out = (0 if here.ticket else self._cached_in_row + 1), 0
         self.window.arrive(entry, here.stop - entry.start)
         self.window.settle(entry)
         self.pace.entry_found(entry.size)
 
     def _request(self, entry: WindowEntry, position: int, identity: OriginIdentity | None) -> PrefetchRequest:
-        """The rest of an entry from `position` on."""
+        """Returns the request for an entry from `position` on."""
         expected = min(self.pace.mean_size, PIECE)
         name = ObjectName(self.record.bucket, entry.key)
         return PrefetchRequest(name, position, entry.stop, self.record.id, identity, expected, self.record.checksums)
@@ -302,7 +304,7 @@ class PlanRunner:
                 self.counts.note_fetched(entry, outcome)
                 if outcome.ticket:
                     entry.tickets.append(outcome.ticket)
-                    self._unneeded = 0
+                    self._cached_in_row = 0
                 if outcome.status == "full":
                     self._full_until = self._timers.time() + FULL_PAUSE
                     if not is_known:
@@ -328,7 +330,7 @@ class PlanRunner:
             self.pace.entry_fetched(self._timers.time() - began, entry.size if is_known else None)
             window.settle(entry)
             if is_known and not entry.tickets:
-                self._unneeded += 1
+                self._cached_in_row += 1
         finally:
             self._in_flight -= 1
             if entry.is_read:
@@ -340,7 +342,7 @@ class PlanRunner:
     # A reader elsewhere
 
     async def _find_reader(self) -> None:
-        """Goes to where the reader is, if that is found and ahead of the window."""
+        """Moves the window to the reader, if the search finds it ahead of the window."""
         found = await self._search.position(self.window.loaded, self.window.front)
         if found is not None and found > self.window.front and not self.is_closed.is_set():
             _log.info("plan %s: its reader is at entry %d", self.record.name, found)

@@ -30,18 +30,18 @@ MOST_AHEAD: Final = 2 * SPREAD
 LOAD_SIZE: Final = 256
 """Entries that are loaded at once."""
 
-EntryState: TypeAlias = Literal["pending", "fetching", "here"]
+EntryState: TypeAlias = Literal["pending", "fetching", "cached"]
 
 
 class PlanStart(NamedTuple):
-    """Where the reader of a plan is when the plan begins."""
+    """The position of the reader when its plan begins."""
 
     position: int = 0
     """The first entry that may be unread."""
     front: int = 0
     """The entry behind the furthest that was read."""
     read: frozenset[int] = frozenset()
-    """Hashes (core.read_log.read_hash) of what was read between."""
+    """The hashes (core.read_log.read_hash) of the entries that were read between position and front."""
 
 
 class WindowEntry:
@@ -67,14 +67,14 @@ class WindowEntry:
         self.key, self.start, self.stop = entry
         self.state: EntryState = "pending"
         self.size = 0
-        """Bytes of it that are here."""
+        """Bytes of the entry that are cached."""
         self.expected = 0
-        """Bytes that it counts until they are known."""
+        """The size that the entry counts with until its own is known."""
         self.fetched = 0
         """Bytes of blocks that were fetched for it, until they are dropped."""
         self.tickets: list[int] = []
         self.attempts = 0
-        """How often it could not be had, and may be later."""
+        """The number of fetches that failed and may succeed later."""
         self.is_read = False
         self.is_given_up = False
 
@@ -96,11 +96,11 @@ class PlanWindow:
         self.base = self.next = self.loaded = min(start.position, count)
         self.front = max(self.base, min(start.front, count))
         self._read = range(self.base, self.front), start.read
-        """Entries of these numbers and hashes were read before."""
+        """The numbers, and within them the hashes, of the entries that were read before the plan began."""
         self._near = NEAR
-        """Entries behind the front that are likely to be read yet."""
+        """The number of entries behind the front that are likely to be read yet."""
         self.lead = 0
-        """Bytes that are here or being fetched, and not read."""
+        """Bytes that are cached or being fetched, and not read."""
         self._entries: dict[int, WindowEntry] = {}
         self._by_key: dict[str, list[WindowEntry]] = {}
 
@@ -112,7 +112,7 @@ class PlanWindow:
 
     @property
     def lead_entries(self) -> int:
-        """Entries that are here or being fetched, and not read."""
+        """The number of entries that are cached or being fetched, and not read."""
         return len(self.fetched)
 
     @property
@@ -128,7 +128,7 @@ class PlanWindow:
     # Loading
 
     def missing(self) -> range:
-        """The next entries to be loaded; empty: enough are."""
+        """The next entries to load; empty when the window has enough."""
         until = min(self.count, max(self.front, self.next) + SPREAD)
         return range(self.loaded, min(until, self.loaded + LOAD_SIZE))
 
@@ -230,7 +230,7 @@ class PlanWindow:
 
     def settle(self, entry: WindowEntry) -> None:
         """An entry's fetch has ended, whatever came of it."""
-        entry.state = "here"
+        entry.state = "cached"
         self._change(entry, expected=0)
 
     def put_back(self, entry: WindowEntry) -> None:
@@ -242,7 +242,7 @@ class PlanWindow:
 
     def rewind(self) -> list[WindowEntry]:
         """Returns the entries that are here; they are to be fetched again when the reader comes back."""
-        found = [entry for entry in self._entries.values() if entry.state == "here"]
+        found = [entry for entry in self._entries.values() if entry.state == "cached"]
         for entry in found:
             self._change(entry, size=0)
             entry.state = "pending"

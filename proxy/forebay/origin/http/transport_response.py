@@ -32,7 +32,7 @@ class TransportResponse(Protocol):
         ...
 
     async def next_piece(self) -> bytes:
-        """At least one byte of the body; b"" at its end."""
+        """Returns at least one byte of the body; b"" at its end."""
         ...
 
     async def read_into(self, target: memoryview) -> int:
@@ -172,7 +172,7 @@ class SessionResponse:
         return None
 
     def skip_turns(self) -> None:
-        """It takes none."""
+        """Has the response take no body turns."""
 
     def close(self) -> None:
         """See TransportResponse."""

@@ -60,7 +60,7 @@ class BackgroundTurns:
         self._demand = demand
         self.in_use = 0
         self.minimum = max(1, demand.capacity // _MINIMUM_SHARE)
-        """As many are granted whatever demand does."""
+        """The number of turns that are granted whatever demand does."""
         self._in_use_by: Counter[str] = Counter()
         self._queues: dict[str, deque[_Waiter]] = {}
         self._numbers = itertools.count()

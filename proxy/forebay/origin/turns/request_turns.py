@@ -35,7 +35,7 @@ from forebay.origin.turns.background_turns import BackgroundTurns
 from forebay.policy.client_pace import ClientPace
 
 CHECK_SECONDS: Final = 1.0
-"""Between two looks for slow clients, while somebody waits."""
+"""Seconds between two checks for slow clients, while a request waits."""
 
 
 class Turn:

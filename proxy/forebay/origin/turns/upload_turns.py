@@ -44,7 +44,7 @@ class UploadTurns:
         self._demand = (reads, writes)
         self.capacity = writes.capacity
         self.minimum = min(self.capacity, max(2, self.capacity // _MINIMUM_SHARE))
-        """As many are granted whatever demand does."""
+        """The number of turns that are granted whatever demand does."""
         self._in_use: Counter[_Lane] = Counter()
         self._waiting: dict[_Lane, deque[asyncio.Future[None]]] = {lane: deque() for lane in _LANES}
 
@@ -63,7 +63,7 @@ class UploadTurns:
 
     @property
     def most(self) -> int:
-        """As many may be in use now."""
+        """The number of turns that may be in use now."""
         if any(turns.waiting_besides(BACKGROUND) for turns in self._demand):
             return self.minimum
         if any(turns.in_use > turns.in_use_by(BACKGROUND) for turns in self._demand):

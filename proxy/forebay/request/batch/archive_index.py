@@ -45,7 +45,7 @@ ReadArchive: TypeAlias = Callable[[Span, str | None], Awaitable[ArchivePiece]]
 
 
 class LocatedMember(NamedTuple):
-    """Where a member is."""
+    """The position of a member in its archive."""
 
     etag: str
     """The ETag of the archive."""

@@ -64,7 +64,7 @@ ten times as long to make."""
 
 
 class EntryInFiles(NamedTuple):
-    """Where the bytes of a large entry are in files of the memory tier."""
+    """The extents of a large entry in files of the memory tier."""
 
     prepared: PreparedEntry
     span: Span

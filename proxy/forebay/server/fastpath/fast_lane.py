@@ -63,7 +63,7 @@ _NO_BODY: Final[HitBytes] = ((), (), "hit-memory")
 
 
 class HitSources(NamedTuple):
-    """The sources of the bytes of hits, and the bound on bytes that wait for slow clients."""
+    """The sources of the bytes of hits. `unsent`: the budget of bytes that slow clients have not accepted."""
 
     resolver: Resolver
     tiers: Tiers
@@ -71,7 +71,7 @@ class HitSources(NamedTuple):
 
 
 class HitTelemetry(NamedTuple):
-    """Where hits are recorded."""
+    """The destinations of a hit's record."""
 
     metrics: Metrics
     access_log: AccessLog | None
@@ -95,9 +95,10 @@ class FastLane:
         self._templates = TemplateCache[HeadTemplate]()
         self._second = 0
         self._policy = gateway.policy
-        """The policy that the ends of heads were made under."""
-        self._ends: dict[CacheStatus, bytes] = {}
-        self._oss_ends: dict[CacheStatus, bytes] = {}
+        """The policy that the last lines were made under."""
+        self._last_lines: dict[CacheStatus, bytes] = {}
+        """The rest of a response head behind the request id, by the cache status of the response."""
+        self._oss_last_lines: dict[CacheStatus, bytes] = {}
         self._reads = gateway.reader.reads
 
     def answer(self, data: bytes, client: ClientState) -> HitResponse | AdmittedRead | None:
@@ -251,8 +252,8 @@ class FastLane:
         request_id = new_request_id()
         second = int(now)
         if second != self._second or prepared.policy is not self._policy:
-            self._prepare_ends(second, prepared.policy)
-        end = self._oss_ends[cache] if prepared.speaks_oss else self._ends[cache]
+            self._prepare_last_lines(second, prepared.policy)
+        end = self._oss_last_lines[cache] if prepared.speaks_oss else self._last_lines[cache]
         self._record_hit(prepared, status, span, length, cache, request_id, client.peer, started, now)
         if length <= MAX_JOINED_SIZE:
             return b"".join((start, request_id.encode(), end, *body)), (), (), 0
@@ -292,9 +293,9 @@ class FastLane:
             fields = prepared.whole_log_fields if is_plain else prepared.log_fields(status, cache, length)
             self._access_log.write_hit(now, request_id, peer, fields, duration)
 
-    def _prepare_ends(self, second: int, policy: GatewayPolicy) -> None:
-        """Makes the end of the heads of this second, after the request's id: byte for byte as the full lane writes it
-        (held by a test)."""
+    def _prepare_last_lines(self, second: int, policy: GatewayPolicy) -> None:
+        """Makes the lines that follow the request id in the response heads of this second. They are equal to those of
+        the full lane, byte for byte (held by a test)."""
         date = formatdate(second, usegmt=True)
         isolation = "".join([f"{name}: {value}\r\n" for name, value in policy.isolation_headers])
         self._second, self._policy = second, policy
@@ -302,13 +303,13 @@ class FastLane:
         for cache in ("hit-memory", "hit-ssd"):
             start = f"\r\nx-forebay-cache: {cache}\r\n"
             end = f"Server: {SERVER_NAME}\r\n{isolation}Date: {date}\r\n\r\n"
-            self._ends[cache] = f"{start}x-amz-id-2: {HOST_ID}\r\n{end}".encode()
-            self._oss_ends[cache] = f"{start}{end}".encode()
+            self._last_lines[cache] = f"{start}x-amz-id-2: {HOST_ID}\r\n{end}".encode()
+            self._oss_last_lines[cache] = f"{start}{end}".encode()
 
 
 def _select(prepared: PreparedResponse, spec: RangeSpec | None) -> tuple[int, int, bytes, Span] | None:
     """The status, the size of the body, the beginning of the head and the bytes of a response that is not the whole
-    object; None for a range that no byte is in. `spec` None: a 304."""
+    object; None for an unsatisfiable range. `spec` None: a 304."""
     if spec is None:
         return 304, 0, prepared.not_modified(), _NO_BYTES
     span = resolve(spec, prepared.size)

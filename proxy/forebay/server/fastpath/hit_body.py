@@ -85,7 +85,7 @@ class HitBody:
         return pieces, (), cache
 
     def _extents(self, prepared: PreparedResponse, span: Span, size: int, unpromoted_hits: int) -> HitBytes | None:
-        """As buffers where a block is in memory that is not shared, or is to be admitted to memory."""
+        """Returns buffers for blocks in memory that is not shared, and for blocks to be admitted to memory."""
         extents: list[FileExtent] = []
         cache: CacheStatus = "hit-memory"
         for block, length, within in _blocks(prepared, span):

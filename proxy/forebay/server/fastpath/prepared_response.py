@@ -35,7 +35,7 @@ REQUEST_ID: Final = "x-amz-request-id"
 _OVERHEAD: Final = 2550
 """Bytes of the objects of a prepared response, beside its texts."""
 NO_ENDS: Final = (b"", b"")
-"""Of a request that is not signed."""
+"""The ends of the string to sign of an unsigned request."""
 
 
 class PreparedResponse:
@@ -82,17 +82,18 @@ class PreparedResponse:
         head: Head,
         signed_ends: tuple[bytes, bytes] = NO_ENDS,
     ) -> None:
-        """`admission`: of the request it is made for, `decision` is its decision; `signed_ends`: the first and last
-        piece of the string to sign.
+        """`admission`, `decision`: those of the request; `signed_ends`: the first and the last piece of its string to
+        sign.
 
-        UnicodeEncodeError if a header is not ASCII: the full lane sends such responses.
+        Raises UnicodeEncodeError if a header is not ASCII: the full lane sends such responses.
         """
         self.policy, self.operation = admission.policy, admission.operation.name
         self.signed_start, self.signed_end = signed_ends
         self.principal = admission.principal.id
         identities = admission.policy.keyring.origin_identities
         self.reader: Principal | None = admission.principal if self.principal not in identities else None
-        """None: the origin has to permit what it reads, beside its grants."""
+        """The principal of the request. None if it has an origin credential of its own: then the origin has to permit
+        each read, too."""
         self.is_get = admission.method == "GET"
         self.name = name = admission.target.name
         self.head, self.size = head, head.size
@@ -102,7 +103,7 @@ class PreparedResponse:
         self.counts: dict[tuple[int, CacheStatus], HitCounts] = {}
         """The counters of its hits, by status and cache status."""
         self.plain_counts: HitCounts | None = None
-        """Of those that are all of the object from memory."""
+        """The counters of hits that are the whole object, from memory."""
         self.block = BlockId(name, head.generation, 0) if 0 < head.size <= head.block_size else None
         """The one block that holds all of it, if there is one."""
         self.fresh_from, self.fresh_until = freshness_lifetime(head.validated_at, decision.freshness)
@@ -122,12 +123,12 @@ class PreparedResponse:
         self.whole_log_fields = self.log_fields(200, "hit-memory", self.size if self.is_get else 0)
         """The access log's fields for all of the object from memory."""
         self.read_log: ReadLog = NO_LOG
-        """Where such a hit is noted, and by what code; once somebody wants to know of it."""
+        """The log to which a hit on the whole object appends `read_code`, once reads have a subscriber."""
         self.read_code = 0
 
     @property
     def cost(self) -> int:
-        """Bytes that it takes. The texts of the head are in it once more."""
+        """The bytes of memory that the prepared response takes, its own copy of the head's texts included."""
         return _OVERHEAD + head_texts(self.name, self.head)
 
     def note_read(self, reads: ReadStream, span: Span, cache: CacheStatus, *, plain: bool) -> None:

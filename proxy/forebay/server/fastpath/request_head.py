@@ -67,7 +67,7 @@ class UploadHead(NamedTuple):
     raw_target: str
     headers: "CIMultiDict[str]"
     length: int
-    """Of the body, in bytes."""
+    """The length of the body in bytes."""
     expects_continue: bool
     """Whether the client waits for 100 Continue."""
 

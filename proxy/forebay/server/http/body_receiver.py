@@ -42,10 +42,10 @@ class ReceivingConnection(Protocol):
         """The transport's buffer of unsent bytes is full."""
 
     def resume_writing(self) -> None:
-        """It is not any more."""
+        """Resumes sending: the transport's buffer has room again."""
 
     def body_received(self, count: int) -> None:
-        """So many bytes more were received."""
+        """Counts bytes that were received."""
 
     def body_ended(self) -> None:
         """The last byte was received, and is in the stream."""

@@ -36,7 +36,7 @@ class ConnectionLimits:
     connections: int
     """Open at once; one more is answered SlowDown and closed."""
     requests: int
-    """In flight at once; one more is answered SlowDown."""
+    """The most requests in flight at once; one more is answered SlowDown."""
     header_timeout: float
     idle_timeout: float
     stall: float = 60.0

@@ -83,7 +83,7 @@ class RequestService:
         self.is_draining = False
 
     def begin_draining(self) -> None:
-        """From now on end each connection with its next response."""
+        """Has each connection end with its next response."""
         self.is_draining = True
         self.fast_lane = None  # the gateway's replies tell clients that the connection ends
 
@@ -94,7 +94,7 @@ class RequestService:
 
     @property
     def isolation_headers(self) -> HeaderPairs:
-        """Of every response, in open mode."""
+        """The headers of every response in open mode."""
         return self._gateway.policy.isolation_headers
 
     @property

@@ -49,7 +49,7 @@ _MAX_FILES: Final = 16_384
 
 
 class ArenaExtent(NamedTuple):
-    """Where the caller may write one block."""
+    """The room for one block, which the caller may write."""
 
     arena: Arena
     offset: int

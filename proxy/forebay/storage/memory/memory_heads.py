@@ -51,7 +51,7 @@ def transient_window(capacity: int) -> int:
 class _KeptHead:
     head: Head
     cost: int
-    """With what is attached to it."""
+    """Bytes of the head and its attachments."""
 
 
 class MemoryHeads:

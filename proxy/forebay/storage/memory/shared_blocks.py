@@ -57,7 +57,7 @@ class SharedBlock:
     fd: int
     """The arena's file."""
     offset: int
-    """Where in the file the block begins, at a page."""
+    """The offset of the block in the file, a multiple of the page size."""
 
 
 SharedExtent: TypeAlias = tuple[SharedBlock, int, int, None]

@@ -39,7 +39,7 @@ class AdmitBlock(NamedTuple):
     address: bytes
     buffer: Buffer
     label: SegmentLabel = PLAIN
-    """Of the segment that it belongs in."""
+    """The label of the segment that the block belongs in."""
     head: NamedHead | None = None
     """None: the block alone. A head is written also where the block is not."""
 

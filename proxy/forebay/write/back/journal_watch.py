@@ -27,9 +27,9 @@ from forebay.write.back.record_exchange import RecordExchange
 T = TypeVar("T")
 
 CHECK_SECONDS: Final = 1.0
-"""Between two attempts to take over from a drainer that has ended."""
+"""Seconds between two attempts to take over from a drainer that has ended."""
 RECLAIM_SECONDS: Final = 60.0
-"""Between two looks at the directory."""
+"""Seconds between two checks of the directory."""
 _MOST_CHECKS: Final = int(RECLAIM_SECONDS / CHECK_SECONDS)
 """Until a take-over that has failed is tried again: the pause doubles."""
 

@@ -91,7 +91,7 @@ class RecordExchange:
             await self._peers.call_until_acked({"kind": "settled", **settled})
 
     def forget_here(self, records: Iterable[RecordId], *, is_persisted: bool = False) -> None:
-        """Does the same in this worker alone."""
+        """Has this worker forget records that are settled."""
         for record in records:
             write = self._shown.forget(record, is_persisted=is_persisted)
             operation = "DeleteObject" if write is not None and write.kind == "delete" else "PutObject"
@@ -99,7 +99,7 @@ class RecordExchange:
                 self._proofs.renew(proof)
 
     def announce_unsettled(self, record: RecordId, reason: str) -> None:
-        """The origin has a write, and the journal can't note that. Tells all workers."""
+        """Tells all workers of a write that the origin has, and whose settlement the journal can't record."""
         self._shown.note_unsettled(record, reason)
         self._peers.notify({"kind": "unsettled", "log": record.log, "number": record.number, "reason": reason})
 

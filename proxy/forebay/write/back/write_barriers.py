@@ -26,7 +26,7 @@ from forebay.write.invalidation import AffectedKeys, WholeBucket
 _SELECT: Final = "SelectObjectContent"
 """A POST that reads."""
 LOOK_SECONDS: Final = 0.5
-"""Between two looks for an obstacle."""
+"""Seconds between two checks for an obstacle."""
 _HELD_UP: Final = (
     "An acknowledged write that it has to come after is stuck, until an operator decides (forebay writes)."
 )

@@ -7,7 +7,7 @@ ROW: Final = struct.Struct(">III")
 
 
 class BlockLocation(NamedTuple):
-    """Where a record is, and the length of its payload."""
+    """The position of a record, and the length of its payload."""
 
     segment: int
     offset: int

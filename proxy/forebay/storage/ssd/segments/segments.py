@@ -67,7 +67,7 @@ class Segments:
         self._lock = Lock()
         self._max_open_files = max_open_files
         self._open: OrderedDict[int, SegmentFile] = OrderedDict()
-        """In LRU order. Its single steps need no lock, as they are done in C."""
+        """The open segments, in LRU order. Its single steps need no lock, as they are done in C."""
 
     def path(self, number: int) -> Path:
         """Returns the path of a segment."""

@@ -47,11 +47,11 @@ class SpaceAccounting:
         labels: Mapping[int, LabelledSegment] | None = None,
     ) -> None:
         self.capacity = capacity
-        """As configured."""
+        """The configured size in bytes."""
         self.segment_floor = MIB // 2
         """Bytes of a segment where MANY_SEGMENTS would be smaller: some blocks should fit in one."""
         self.disk = DiskSpace(sys.maxsize, sys.maxsize)
-        """As last measured."""
+        """The latest measurement of the file system."""
         self.index_bytes = index_bytes
         self._disk_limit = sys.maxsize
         self._segments: dict[int, int] = {}

@@ -22,7 +22,7 @@ from forebay.core.task_registry import TaskRegistry
 ROOM_SECONDS: Final = 1.0
 """How old the measured size may be before it is measured again."""
 DENIED_SECONDS: Final = 300.0
-"""For which a write that had no room is remembered: longer than one waits for its turn (patience)."""
+"""Seconds for which a write without room is remembered: longer than it waits for its turn (patience)."""
 _SHARE: Final = 20
 """The times that a measurement took, until the next one at the least."""
 _HIGH_WATER: Final = 0.9

@@ -134,7 +134,7 @@ class RecordWriter:
         return self._monotonic() < self.failed_until
 
     async def receive(self, context: WriteContext) -> tuple[IncomingBody | None, StoredBody]:
-        """Receives the body of a request, verifies it, and writes it into the journal; `kept` comes next. Raises
+        """Receives the body of a request, verifies it, and writes it into the journal, for `kept`. Raises
         S3Error, and what its pieces raise."""
         body = await self._forwarder.open_body(context.forward)
         try:
@@ -155,7 +155,8 @@ class RecordWriter:
     async def store(
         self, context: WriteContext, body: ByteSource | None, *, verified_md5: bytes | None = None
     ) -> StoredBody:
-        """Writes a body into the journal; `kept` comes next. Raises S3Error, and what its pieces raise."""
+        """Writes a body into the journal, for a record that is appended within `kept`. Raises S3Error, and what the
+        pieces of the body raise."""
         etag_of, size = self.dialect(context).etag, context.forward.content_size or 0
         try:
             return await self.bodies.store(body, etag_of, verified_md5=verified_md5, size=size)
@@ -204,7 +205,7 @@ class RecordWriter:
         return record
 
     def note_written(self) -> None:
-        """The journal could be written, by this worker or another one."""
+        """Notes that the journal could be written, by this worker or another one."""
         self.failure = ""
 
     async def publish(self, entry: JournalEntry, record: RecordId, payload: bytes = b"") -> None:
@@ -274,6 +275,7 @@ def md5_header(stored: StoredBody) -> tuple[str, str]:
 
 
 def facts_of(etag: str, size: int, now: float, headers: HeaderPairs, digest: BodyDigest | None = None) -> ObjectFacts:
-    """What readers see of an object. `headers`: of the request that makes it; `digest`: of its bytes, if known."""
+    """Returns the facts of an object as readers see it. `headers`: those of the request that makes it; `digest`: that
+    of its bytes, if known."""
     own = (*metadata_in(headers), *with_checksum_type(headers), *crc_header(digest))
     return ObjectFacts(Version(etag), size, http_date(int(now)), own, checksums_known=True)

@@ -35,7 +35,7 @@ IDLE_SECONDS: Final = 3600.0
 MOST_MOVED: Final = 10_000
 """Uploads at the origin whose use is remembered."""
 SHARE: Final = 0.5
-"""Of the journal, that unfinished uploads may take."""
+"""The share of the journal that unfinished uploads may take."""
 
 _log = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ WAIT: Final = 15.0
 PAUSE: Final = 10.0
 """Seconds between two probes of one kind and folder, after a refusal."""
 LAST_SECONDS: Final = 300.0
-"""Of a temporary credential: nothing is acknowledged any more that it may be too late to carry out."""
+"""The last seconds of a temporary credential, in which no write is acknowledged: it may be too late to carry it out."""
 LONGEST_KEY: Final = 900
 """Bytes of a key that a probe's own key may be derived from; S3 allows 1024."""
 _DOCUMENT: Final = 64 << 10

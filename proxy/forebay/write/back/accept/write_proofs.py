@@ -24,7 +24,7 @@ K = TypeVar("K")
 
 MAX_PROOFS: Final = 10_000
 OUTGROWN_SECONDS: Final = 24 * 3600.0
-"""For which uploads of an object go through after one that was larger than the journal."""
+"""Seconds in which uploads of an object go through after one that was larger than the journal."""
 _KINDS: Final = {
     "PutObject": "put",
     "CopyObject": "put",
