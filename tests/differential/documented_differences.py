@@ -172,7 +172,7 @@ DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
     ),
     DocumentedDifference(
         "next marker of a snapshot",
-        "compatibility.md#an-oss-origin",
+        "oss.md#an-oss-origin",
         "S3 has it with a delimiter alone, and OSS always",
         lambda found: found.name.startswith("element ListBucketResult/NextMarker") and found.through is None,
         (
@@ -252,7 +252,7 @@ DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
     ),
     DocumentedDifference(
         "code of a HEAD",
-        "compatibility.md#oss-clients",
+        "oss.md#clients-of-oss",
         "S3 has no code in answers to HEAD, so a version that is not there is an object that is not there",
         lambda found: (
             found.name == "code" and found.call.method == "HEAD" and (found.direct, found.through) == _NO_VERSION
@@ -262,7 +262,7 @@ DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
     ),
     DocumentedDifference(
         "delete marker in an error",
-        "compatibility.md#oss-clients",
+        "oss.md#clients-of-oss",
         "an error has no header of the object",
         lambda found: (
             found.name in {"header x-oss-delete-marker", "header x-oss-version-id"}
@@ -274,7 +274,7 @@ DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
     ),
     DocumentedDifference(
         "code of a long key",
-        "compatibility.md#oss-clients",
+        "oss.md#clients-of-oss",
         "it is that of S3's error in OSS's terms",
         lambda found: (
             found.name == "code" and (found.direct, found.through) == ("InvalidObjectName", "InvalidArgument")
@@ -284,7 +284,7 @@ DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
     ),
     DocumentedDifference(
         "code of a key and a digest",
-        "compatibility.md#oss-clients",
+        "oss.md#clients-of-oss",
         "what Forebay refuses by itself comes first",
         lambda found: (
             found.name == "code"
@@ -296,7 +296,7 @@ DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
     ),
     DocumentedDifference(
         "document of what is not there",
-        "compatibility.md#oss-clients",
+        "oss.md#clients-of-oss",
         "a document is read before the origin is asked",
         lambda found: (
             found.name in {"code", "status"}
@@ -309,7 +309,7 @@ DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
     ),
     DocumentedDifference(
         "CRC64 of a part in a list",
-        "compatibility.md#oss-clients",
+        "oss.md#clients-of-oss",
         "the stand-in has none",
         lambda found: found.is_added and found.name.startswith("element ListPartsResult/Part/HashCrc64ecma"),
         (

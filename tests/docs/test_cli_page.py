@@ -1,4 +1,5 @@
-"""docs/cli.md against the parser: every command, every option, and every example."""
+"""docs/cli.md against the parser: every command, every option, and every example; docs/admin-port.md against the
+routes."""
 
 import argparse
 import re
@@ -12,7 +13,9 @@ from forebay.server.admin.admin_server import admin_application
 from forebay_client.cli.argument_parser import make_parser
 from harness.admin_control import FakeControl
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "cli.md").read_text(encoding="utf-8")
+ADMIN_PORT = (DOCS / "admin-port.md").read_text(encoding="utf-8")
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
@@ -30,7 +33,7 @@ def typed(action: argparse.Action) -> str:
 
 
 def sections() -> dict[str, str]:
-    found = re.split(r"^## forebay (\S+)$", PAGE.partition("\n# The admin port")[0], flags=re.MULTILINE)
+    found = re.split(r"^## forebay (\S+)$", PAGE, flags=re.MULTILINE)
     return dict(zip(found[1::2], found[2::2], strict=True))
 
 
@@ -56,7 +59,7 @@ def test_every_command_has_an_example_that_parses(command: str) -> None:
 
 
 def test_every_route_is_documented() -> None:
-    documented = set(re.findall(r"^\| `((?:GET|PUT|POST|DELETE) [^`]+)` \|", PAGE, flags=re.MULTILINE))
+    documented = set(re.findall(r"^\| `((?:GET|PUT|POST|DELETE) [^`]+)` \|", ADMIN_PORT, flags=re.MULTILINE))
     routes = admin_application(FakeControl().verbs, AdminGate()).router.routes()
     assert documented == {
         f"{route.method} {route.resource.canonical}" for route in routes if route.resource and route.method != "HEAD"

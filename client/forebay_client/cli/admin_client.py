@@ -21,7 +21,7 @@ TIMEOUT = 60.0
 """Seconds for one response. Long, because a purge of millions of objects is one request."""
 
 JsonObject: TypeAlias = dict[str, Any]
-"""A response; docs/cli.md shows each."""
+"""A response; docs/admin-port.md lists them."""
 
 
 class AdminError(Exception):

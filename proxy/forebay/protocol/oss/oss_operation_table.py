@@ -4,7 +4,7 @@ it.
 Forebay speaks S3 inside. A row names the operation of forebay.protocol.operation_table that corresponds to one of OSS,
 and so its permission and its effect; or the reason why there is none. The same rows are read in the other direction: an
 OSS origin carries out exactly the operations of S3 that a row names. All others are refused before anything is sent,
-with the reason in NOT_CARRIED or WHY_NOT. docs/compatibility.md has both tables and is checked against these rows:
+with the reason in NOT_CARRIED or WHY_NOT. docs/oss.md has both tables and is checked against these rows:
 change them together.
 
 A client's operation is recognised by its level, its method and the query names it must have (`required`); `optional`
@@ -25,7 +25,7 @@ from forebay.protocol.operation_table import Level
 
 
 class OssTreatment(Enum):
-    """How Forebay handles a client's operation, in the words of docs/compatibility.md."""
+    """How Forebay handles a client's operation, in the words of docs/oss.md."""
 
     CACHED = "cached"
     TRANSLATED = "translated"

@@ -104,7 +104,7 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
         message = f"{request.method} is not for this path; it takes {allowed}."
         return _error_response(405, "method_not_allowed", message, {"Allow": allowed})
     except web.HTTPNotFound:
-        return _error_response(404, "no_such_path", "There is nothing at this path; docs/cli.md lists the paths.")
+        return _error_response(404, "no_such_path", "There is nothing here; docs/admin-port.md lists the paths.")
     except web.HTTPException as error:
         return _error_response(error.status, "http", error.reason)
     except Exception as error:

@@ -1,7 +1,7 @@
 """The requests and answers of the admin port other than stats, as dataclasses: the one schema for HTTP and for workers.
 
-The field names are the names in the JSON documents (docs/cli.md shows them). Programs read these: a field may be added,
-none is renamed or dropped. Sizes are bytes, times seconds since the Unix epoch. No field may hold a secret.
+The field names are the names in the JSON documents (docs/admin-port.md lists them). Programs read these: a field may
+be added, none is renamed or dropped. Sizes are bytes, times seconds since the Unix epoch. No field may hold a secret.
 
 A request's fields are annotated with the check that a value from outside has to pass: a function of the value and the
 field's name, which returns the value or raises ValueError with a sentence.
