@@ -45,7 +45,11 @@ def _observe(module: ModuleType) -> None:
 
         observe_loaders(module)
     except Exception as error:  # whatever it is, the program runs as without
-        print(f"forebay run: loaders are not observed: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201 # there is no log yet
+        if isinstance(error, ModuleNotFoundError) and error.name == "forebay_client":
+            reason = f"forebay_client is not installed for {sys.executable}"
+        else:
+            reason = f"{type(error).__name__}: {error}"
+        print(f"forebay run: no plans are sent: {reason}", file=sys.stderr)  # noqa: T201 # there is no log yet
 
 
 def _run_hidden() -> None:

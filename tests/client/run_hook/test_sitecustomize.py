@@ -47,6 +47,15 @@ def test_loaders_are_observed_when_they_are_imported(environ: dict[str, str]) ->
     assert printed(environ, FIND) == "forebay_client.torch.loader_hook"
 
 
+def test_a_python_without_the_client_library_says_so(environ: dict[str, str], tmp_path: Path) -> None:
+    """As where `forebay` is installed in an environment of its own."""
+    path = os.pathsep.join([environ["PYTHONPATH"].split(os.pathsep)[0], str(tmp_path)])
+    command = [sys.executable, "-S", "-c", f"import sitecustomize; {FIND}"]
+    ran = subprocess.run(command, env={**environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True)
+    assert ran.stderr == f"forebay run: no plans are sent: forebay_client is not installed for {sys.executable}\n"
+    assert ran.stdout == "torch.utils.data.dataloader\n"
+
+
 def test_one_variable_turns_it_off(environ: dict[str, str]) -> None:
     assert printed({**environ, "FOREBAY_HOOK": "off"}, FIND) == "torch.utils.data.dataloader"
 
