@@ -56,12 +56,11 @@ def _check(path: Path, export: Path | None, endpoint: str | None, *, is_locked: 
     ]
     lines += [f"damaged  record {record.number} of log {record.log} is no write" for record in report.unreadable]
     size, damaged = sum(each.write.size for each in report.writes), sum(bool(each.damage) for each in report.writes)
-    writes = "1 pending write" if len(report.writes) == 1 else f"{len(report.writes)} pending writes"
-    lines.append(f"{writes} of {round_size(size)}, {damaged} damaged.")
+    lines.append(f"{_count(len(report.writes), 'pending write')} of {round_size(size)}, {damaged} damaged.")
     if report.unfinished_parts:
-        lines.append(f"{report.unfinished_parts} parts of uploads that were not completed.")
+        lines.append(f"{_count(report.unfinished_parts, 'part')} of uploads that were not completed.")
     if report.orphans:
-        lines.append(f"{report.orphans} bodies without a pending record, which nobody needs.")
+        lines.append(f"Bodies without a pending record, which nobody needs: {report.orphans}.")
     for line in lines:
         _say(line)
     if export is not None:
@@ -97,8 +96,13 @@ def _transfer(path: Path, journal: JournalReport, endpoint: str, *, force: bool)
         return False
     for name in report.held_back:
         _say(f"held back  {ascii(f's3://{name.path}')[1:-1]}: a damaged write of its bucket comes before it")
-    _say(f"{report.sent} writes carried out at {endpoint}, {report.present} were there; the journal stays as it is.")
+    _say(f"{_count(report.sent, 'write')} carried out at {endpoint}; already there: {report.present}.")
+    _say("The journal stays as it is.")
     return True
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _say(line: str, file: TextIO | None = None) -> None:

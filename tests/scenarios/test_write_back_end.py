@@ -98,7 +98,7 @@ async def test_what_is_left_at_the_end_stays_and_is_said(tmp_path: Path, caplog:
         await rig.put("a/pending", b"acknowledged")
         await gate.reached()
         assert await rig.write_back.watch.stop(0.0) == 1
-        assert "1 writes stay in the journal: the next start carries them out" in caplog.text
+        assert "left in the journal for the next start: 1 of the acknowledged writes" in caplog.text
         gate.open()
         await rig.restart()
         await rig.settled()
@@ -273,7 +273,7 @@ async def test_sigterm_gives_pending_writes_their_time(tmp_path: Path) -> None:
         gate.open()
         assert await process.wait_exit() == 0
         assert [at_origin(origin, key) for key in ("a/pending", "a/behind")] == [b"a/pending", b"a/behind"]
-        assert "stay in the journal" not in process.output
+        assert "left in the journal" not in process.output
 
 
 @pytest.mark.parametrize("ended_by", ["its time", "a second signal"])
@@ -291,7 +291,7 @@ async def test_sigterm_says_what_is_left_for_the_next_start(tmp_path: Path, ende
             if ended_by == "a second signal":
                 process.signal(signal.SIGTERM)
             assert await process.wait_exit() == 0
-            assert "2 writes stay in the journal: the next start carries them out" in process.output
+            assert "left in the journal for the next start: 2 of the acknowledged writes" in process.output
         origin.faults.remove(holding)
         gate.open()
         async with _serving(origin, tmp_path, 1, "60s") as process:

@@ -70,7 +70,7 @@ def _is_ending(error: AdminError) -> bool:
 def _who_moves_them(left: int, held_up: int) -> str:
     """Says what the writes wait for that are left."""
     if not held_up:
-        return "They go on by themselves"
+        return "It goes on by itself" if left == 1 else "They go on by themselves"
     if held_up < left:
         return f"{held_up} of them wait until a person has dealt with what holds them up"
     return f"A person has to deal with {'it' if left == 1 else 'what holds them up'}"

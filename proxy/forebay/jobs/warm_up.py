@@ -207,8 +207,8 @@ class WarmUps:
             record.save(job.to_document())
             record.drop_inventory()
         self._settled.pop(job.id).set()
-        kept = "not counted" if job.kept is None else f"{job.kept} are cached at the end"
-        _log.info("%s job %s is %s: %d of %d objects, %s", job.kind, job.id, job.state, job.done, job.listed, kept)
+        kept = "" if job.kept is None else f", {job.kept} are cached at the end"
+        _log.info("%s job %s is %s: %d of %d objects%s", job.kind, job.id, job.state, job.done, job.listed, kept)
         self._forget_ended()
 
     def _forget_ended(self) -> None:

@@ -97,3 +97,25 @@ def test_it_says_what_was_left_when_forebay_ended(end: AdminError) -> None:
     assert err.getvalue().startswith("Not at the origin under s3://ckpts/run-7/: 3 writes. Forebay has ended")
     with pytest.raises(type(end)):
         flush(_EndingForebay(0, end), context, args)
+
+
+class _LateForebay(AdminClient):
+    """So many writes are left, however long the flush waits."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__(admin_address("127.0.0.1:1"), None)
+        self._left = left
+
+    def post(self, path: str, fields: Mapping[str, object]) -> JsonObject:
+        return {"left": self._left, "held_up": 0, "stuck": [], "before": "1", "found": self._left}
+
+
+@pytest.mark.parametrize(("left", "said"), [(1, "1 write. It goes on by itself: "), (2, "2 writes. They go on by ")])
+def test_it_says_that_late_writes_go_on_by_themselves(left: int, said: str) -> None:
+    err = io.StringIO()
+    context = CommandContext(
+        Screen(io.StringIO(), err, False), io.StringIO(), {}, lambda: 0.0, lambda: 0.0, lambda _: None
+    )
+    args = argparse.Namespace(location=Location("ckpts", ""), timeout=0, json=False)
+    assert flush(_LateForebay(left), context, args) == 1
+    assert said in err.getvalue()

@@ -178,7 +178,7 @@ class JournalWatch:
                 for wait in waits:
                     wait.cancel()
             if left := len(self._shown.writes):
-                _log.warning("%d writes stay in the journal: the next start carries them out", left)
+                _log.warning("left in the journal for the next start: %d of the acknowledged writes", left)
         return len(self._shown.writes)
 
 
