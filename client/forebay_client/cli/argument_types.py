@@ -35,6 +35,8 @@ def positive(text: str) -> int:
 
 def worker_count(text: str) -> int | str:
     """A whole number of 0 or more, or "auto"."""
+    if text != "auto" and not text.isdecimal():
+        raise argparse.ArgumentTypeError(f'{text!r} is neither a whole number nor "auto"')
     return text if text == "auto" else _number(text, 0)
 
 

@@ -1,9 +1,10 @@
 """The parser of one command, which takes options anywhere: `forebay writes ls --state stuck s3://bucket/`.
 
 argparse fills positional arguments that may be left out by what stands before an option, so the location there would be
-left over. Options are moved in front of the others, each with its value, before argparse reads them. An option that the
-command does not have is refused here, with the nearest one: argparse would take its value for a location, and show the
-usage of `forebay`.
+left over. Options are moved in front of the others, each with its value, before argparse reads them.
+
+An option that the command does not have is refused here, with the nearest one: argparse would take its value for a
+location. So are too many arguments: argparse would show the usage of `forebay`.
 
 https://docs.python.org/3/library/argparse.html#intermixed-parsing (which has no subcommands)
 """
@@ -21,7 +22,10 @@ class CommandParser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parses a command's arguments."""
-        return super().parse_known_args(self._options_first(args or ()), namespace)
+        found, surplus = super().parse_known_args(self._options_first(args or ()), namespace)
+        if surplus:
+            self.error(f"too many arguments: {' '.join(map(repr, surplus))}")
+        return found, surplus
 
     def _options_first(self, args: Sequence[str]) -> Sequence[str]:
         if any(action.nargs == argparse.REMAINDER for action in self._actions):

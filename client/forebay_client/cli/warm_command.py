@@ -71,7 +71,7 @@ def _check_usage(args: argparse.Namespace, files: list[KeyFile]) -> None:
     if is_ordered:
         _check_order(args, files)
     if files and (len(args.location) > 1 or any(each.prefix for each in args.location)):
-        raise UsageError("With a list the location is a bucket alone, of the keys that name none: s3://bucket.")
+        raise UsageError("With --keys or --manifest, name the bucket of the keys that name none: s3://bucket.")
     if args.if_fits and files:
         raise UsageError("--if-fits needs a prefix: the sizes of a list of keys are not known before.")
     if args.pin and (files or args.check or (not args.literal and any(map(_is_glob, args.location)))):

@@ -611,6 +611,23 @@ def test_a_mistyped_option_is_named_with_the_nearest(
     assert control.calls == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("serve", "http://127.0.0.1:9000"), "forebay serve: error: too many arguments: 'http://127.0.0.1:9000'\n"),
+        (("stats", "now", "please"), "forebay stats: error: too many arguments: 'now' 'please'\n"),
+        (("serve", "--workers", "many"), "argument --workers: 'many' is neither a whole number nor \"auto\"\n"),
+    ],
+)
+def test_an_argument_too_many_is_named(
+    forebay: Typist, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    assert forebay.type(*arguments).code == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"usage: forebay {arguments[0]} ")
+    assert shown.endswith(said)
+
+
 def test_a_pack_job_keeps_no_objects_in_the_cache(forebay: Typist) -> None:
     forebay.type("pack", "s3://b/p/", "--detach")
     assert re.search(r"j1 +\w+ +0/0\+ +0 +- ", forebay.type("jobs").out)

@@ -68,7 +68,7 @@ class WorkerPlans(PlanVerbs):
         principal = _principal(keyring, order.key)
         if principal is None:
             known = ", ".join(sorted(keyring.principals))
-            return PlanSent(None, f"Name the access key whose reads it is about, one of {known}.")
+            return PlanSent(None, f"Name the access key that will read it: {known}.")
         if not order.name or order.name.startswith(KEY_LISTS):
             return PlanSent(None, f"The name of a plan is not empty, and does not begin with {KEY_LISTS}.")
         identity = keyring.origin_identities.get(principal.id)
@@ -95,7 +95,7 @@ async def _inventory(bucket: str, entries: PlanEntries) -> Inventory:
 
 
 def _principal(keyring: Keyring, name: str) -> Principal | None:
-    """Of a key by its name, or the only one there is."""
+    """Returns the principal of the access key `name`; of the only key if `name` is empty."""
     if name:
         return keyring.principal(name)
     if keyring.open_principal is not None:
