@@ -8,7 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from forebay.core.errors import OriginBroken
+from forebay.core.fences import Tick
 from forebay.namespace.origin_pages import PageRequest
+from forebay.namespace.snapshot import Snapshot
+from forebay.namespace.snapshot_file import SnapshotFile
 from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
 
 
@@ -61,3 +64,7 @@ class ListedKeys:
         behind = [key for key in self.keys[bisect_right(self.keys, after) :] if key.startswith(prefix)]
         keys = behind[: min(limit, self.page)]
         return ListedEntries(keys, [facts_of(key) for key in keys], len(behind) > len(keys), str(min(limit, 1000)))
+
+
+def snapshot_in(directory: Path, prefix: str = "", capacity: int = 1 << 30) -> Snapshot:
+    return Snapshot("bucket", prefix, SnapshotFile(directory, capacity), ListingForm(), 0.0, Tick(0))

@@ -8,8 +8,7 @@ from forebay.namespace.entry_lookup import KnownKeys
 from forebay.namespace.merged_block import MergedBlock, merged_block
 from forebay.namespace.origin_pages import PageRequest
 from forebay.namespace.snapshot import Unlisted
-from harness.listed_keys import ListedKeys, facts_of
-from namespace.test_snapshot_walk import snapshot_in
+from harness.listed_keys import ListedKeys, facts_of, snapshot_in
 
 WRITTEN = "<Size>2</Size>"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from forebay.core.names import ObjectName
 from forebay.namespace.namespaces import MAX_NAMESPACES, Namespaces
-from namespace.test_snapshot_walk import snapshot_in
+from harness.listed_keys import snapshot_in
 
 
 def test_the_least_recently_used_give_way_to_a_new_file(tmp_path: Path) -> None:

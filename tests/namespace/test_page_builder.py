@@ -13,8 +13,7 @@ from forebay.namespace.snapshot import Snapshot, Unlisted
 from forebay.namespace.snapshot_walk import SnapshotWalk
 from forebay.protocol.listing_query import ListingQuery, StartPoint
 from forebay.protocol.xml.listing_document import PageEntries
-from harness.listed_keys import ListedKeys, facts_of
-from namespace.test_snapshot_walk import snapshot_in
+from harness.listed_keys import ListedKeys, facts_of, snapshot_in
 
 KEYS = st.text("ab/", min_size=1, max_size=5)
 

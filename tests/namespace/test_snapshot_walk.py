@@ -8,23 +8,17 @@ from random import Random
 import pytest
 
 from forebay.core.errors import OriginBroken
-from forebay.core.fences import Tick
 from forebay.namespace.origin_pages import PageRequest
 from forebay.namespace.snapshot import KeyRange, Snapshot, Unlisted
-from forebay.namespace.snapshot_file import SnapshotFile
 from forebay.namespace.snapshot_walk import MAX_RANGES, SnapshotWalk
 from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
 from harness.inspection import run_loop_until
-from harness.listed_keys import ListedKeys, facts_of
+from harness.listed_keys import ListedKeys, facts_of, snapshot_in
 
 FLAT = [f"train/{number:09d}.jpg" for number in range(40_000)]
 DIRECTORIES = [
     f"{chr(97 + top)}/{deep:03d}/{number}" for top in range(8) for deep in range(20) for number in range(100)
 ]
-
-
-def snapshot_in(directory: Path, prefix: str = "", capacity: int = 1 << 30) -> Snapshot:
-    return Snapshot("bucket", prefix, SnapshotFile(directory, capacity), ListingForm(), 0.0, Tick(0))
 
 
 async def all_entries(snapshot: Snapshot) -> list[tuple[str, str]]:

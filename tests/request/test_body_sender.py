@@ -8,9 +8,9 @@ import pytest
 from forebay.core.read_stream import ReadStream
 from forebay.request.body_sender import MAX_WRITTEN_SIZE
 from forebay.request.object_read import ObjectReader
+from harness.admitted_reads import admission_of, answer
 from harness.fetch_rig import BLOCK, NAME, FetchRig, fetch_rig
 from harness.memory_exchange import MemoryReply
-from request.test_object_read import admission_of, answer
 
 
 class SlowReply(MemoryReply):

@@ -12,14 +12,13 @@ from forebay.namespace.pending_pages import PendingPages
 from forebay.protocol.exchange import EMPTY_BODY, Request
 from forebay.request.listing_read import ListingReader
 from harness import packed_rig as packs
+from harness.admitted_reads import admission_of
 from harness.conformance import texts
 from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
 from harness.memory_exchange import MemoryReply
+from harness.origin_credentials import ALICE, BOB, BOB_THERE, KEYS, OURS, fake, refusing
 from harness.rig import Rig
-from request.test_object_read import admission_of
-from scenarios.test_anonymous import GRANTED, ask
-from scenarios.test_principal_credentials import ALICE, BOB, BOB_THERE, KEYS, OURS, fake, refusing
 
 LISTED = KEYS.replace('freshness = "immutable"', 'freshness = "immutable"\nlisting = "immutable"')
 LISTING = "/bucket?list-type=2"
@@ -80,18 +79,19 @@ async def test_anonymous_listings_are_allowed_by_the_origin(tmp_path: Path, *, p
     def is_public(request: S3Request) -> bool:
         return public and request.query.get("prefix", "").startswith("open/")
 
-    rules = GRANTED + '[[rules]]\npath = "**"\nlisting = "immutable"\n'
+    granted = '[auth.anonymous]\ngrants = [{ path = "*/open/**", allow = ["list"] }]\n'
+    rules = granted + '[[rules]]\npath = "**"\nlisting = "immutable"\n'
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rules) as rig:
         origin.is_public = is_public
         origin.store.put("bucket", "open/a", b"a")
         origin.store.put("bucket", "closed/a", b"a")
         await rig.client().request("GET", LISTING)
         for source in ("hit-ssd", "hit-ssd"):
-            answer = await ask(rig, "GET", f"{LISTING}&prefix=open%2F")
+            answer = await rig.client().unsigned("GET", f"{LISTING}&prefix=open%2F")
             assert answer.status == (200 if public else 403)
             assert answer.headers["x-forebay-cache"] == (source if public else "bypass")
         for wider in (LISTING, f"{LISTING}&prefix=closed%2F"):
-            assert (await ask(rig, "GET", wider)).status == 403
+            assert (await rig.client().unsigned("GET", wider)).status == 403
 
 
 class CountedPages(PendingPages):

@@ -14,8 +14,8 @@ from forebay.protocol.exchange import EMPTY_BODY, Request
 from forebay.protocol.target import parse_target
 from forebay.request.admission import Admission, admit
 from forebay.request.uncached_read import UncachedReader
+from harness.admitted_reads import POLICY
 from harness.memory_exchange import MemoryReply
-from request.test_object_read import POLICY
 
 LISTING, OBJECT, PARTS, UPLOADS = "/b?list-type=2", "/b/k?tagging", "/b/k?uploadId=1", "/b?uploads"
 

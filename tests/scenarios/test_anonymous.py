@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from harness.clients import Pairs, RawRequest, path_of
+from harness.clients import Pairs, path_of
 from harness.fake.actions import Respond
 from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
@@ -39,12 +39,6 @@ def rig_of(origin: FakeOrigin, directory: Path, rest: str = GRANTED, dialect: st
     return Rig(origin.endpoint, origin.secret, directory, rest=rest + RULES, dialect=dialect)
 
 
-async def ask(rig: Rig, method: str, target: str, pairs: Pairs = (), body: bytes = b"") -> RawAnswer:
-    """Sends a request with nothing that says who sends it."""
-    length = [("Content-Length", str(len(body)))] if body or method in {"PUT", "POST"} else []
-    return await rig.client().send(RawRequest(method, target, (("Host", "forebay.test"), *pairs, *length), body))
-
-
 def cache_of(answer: RawAnswer) -> str:
     return answer.headers["x-forebay-cache"]
 
@@ -73,20 +67,20 @@ async def test_hit_needs_the_origins_permission_for_anybody(tmp_path: Path, lane
         assert (await rig.client().request("GET", TARGET)).body == BODY  # it is cached, for who may read it
         origin.log.reset()
         for _ in range(2):
-            refused = await ask(rig, method, TARGET)
+            refused = await rig.client().unsigned(method, TARGET)
             assert refused.status == 403
             assert BODY[:10] not in refused.body
             assert "etag" not in {name.lower() for name, _ in refused.pairs}
         assert signed(origin) == [False, False]  # asked each time: a refusal is not kept
         origin.is_public = under("open/")
-        first, second = [await ask(rig, method, TARGET) for _ in range(2)]
+        first, second = [await rig.client().unsigned(method, TARGET) for _ in range(2)]
         assert (first.body, second.body) == ((BODY, BODY) if method == "GET" else (b"", b""))
         assert [cache_of(each) for each in (first, second)] == ["revalidated", "hit-memory"]
         assert signed(origin) == [False] * 3
         origin.is_public = under("nothing/")
-        assert cache_of(await ask(rig, method, TARGET)) == "hit-memory"
+        assert cache_of(await rig.client().unsigned(method, TARGET)) == "hit-memory"
         rig.advance_clock(61)
-        assert (await ask(rig, method, TARGET)).status == 403
+        assert (await rig.client().unsigned(method, TARGET)).status == 403
 
 
 @LANES
@@ -95,7 +89,7 @@ async def test_miss_is_fetched_unsigned(tmp_path: Path, lane: str) -> None:
         choose_lane(rig, lane)
         origin.store.put("bucket", "open/key", BODY)
         origin.is_public = under("open/")
-        answers = [await ask(rig, "GET", TARGET, pairs) for pairs in ((), (), [("Range", "bytes=3-9")])]
+        answers = [await rig.client().unsigned("GET", TARGET, pairs) for pairs in ((), (), [("Range", "bytes=3-9")])]
         assert [cache_of(each) for each in answers] == ["miss", "hit-memory", "hit-memory"]
         assert [each.body for each in answers] == [BODY, BODY, BODY[3:10]]
         assert set(signed(origin)) == {False}
@@ -116,7 +110,7 @@ async def test_grants_come_before_the_origins_permission(tmp_path: Path, lane: s
             ("DELETE", "/bucket/open/key"),
             ("PUT", "/bucket/closed/key"),
         ):
-            assert (await ask(rig, method, target)).status == 403, (method, target)
+            assert (await rig.client().unsigned(method, target)).status == 403, (method, target)
         assert signed(origin) == []
 
 
@@ -131,16 +125,16 @@ async def test_listing_and_writes_are_the_origins_to_decide(tmp_path: Path) -> N
             ("GET", f"{TARGET}?tagging", (), b""),
         ]
         for case in cases:
-            assert (await ask(rig, *case)).status == 403, case
+            assert (await rig.client().unsigned(*case)).status == 403, case
         assert origin.store.current("bucket", "open/key") is None
         origin.is_public = lambda _: True
         for case in cases:
-            assert (await ask(rig, *case)).status in {200, 204}, case
+            assert (await rig.client().unsigned(*case)).status in {200, 204}, case
         assert set(signed(origin)) == {False}
-        posted = await ask(rig, "GET", "/bucket/open/posted")
+        posted = await rig.client().unsigned("GET", "/bucket/open/posted")
         assert posted.body == b"posted"
         await rig.wait_idle()
-        assert (await ask(rig, "GET", TARGET)).body == b"written"
+        assert (await rig.client().unsigned("GET", TARGET)).body == b"written"
 
 
 async def test_form_with_part_of_a_signature_is_not_anonymous(tmp_path: Path) -> None:
@@ -150,7 +144,7 @@ async def test_form_with_part_of_a_signature_is_not_anonymous(tmp_path: Path) ->
         for name in ("policy", "signature", "AWSAccessKeyId", "x-amz-date", "x-amz-security-token"):
             more = f'--boundary\r\nContent-Disposition: form-data; name="{name}"\r\n\r\nx\r\n'.encode()
             form = [("Content-Type", "multipart/form-data; boundary=boundary")]
-            assert (await ask(rig, "POST", "/bucket", form, more + FORM)).status in {400, 403}, name
+            assert (await rig.client().unsigned("POST", "/bucket", form, more + FORM)).status in {400, 403}, name
         assert signed(origin) == []
 
 
@@ -166,7 +160,7 @@ async def test_bytes_with_a_checksum_behind_them_are_written_unsigned(tmp_path: 
             ("x-amz-decoded-content-length", "5"),
             ("Content-Encoding", "aws-chunked"),
         ]
-        assert (await ask(rig, "PUT", TARGET, pairs, body)).status == 200
+        assert (await rig.client().unsigned("PUT", TARGET, pairs, body)).status == 200
         stored = origin.store.current("bucket", "open/key")
         assert stored is not None
         assert stored.size == 5
@@ -176,11 +170,13 @@ async def test_wrong_signature_is_never_taken_for_none(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
         origin.store.put("bucket", "open/key", BODY)
         origin.is_public = lambda _: True
-        assert (await ask(rig, "GET", TARGET)).status == 200
+        assert (await rig.client().unsigned("GET", TARGET)).status == 200
         authorization = ("Authorization", "AWS4-HMAC-SHA256 Credential=trainer/20270115/x/s3/aws4_request")
-        assert (await ask(rig, "GET", TARGET, [authorization])).status == 400
-        assert (await ask(rig, "GET", f"{TARGET}?X-Amz-Signature=00")).status == 400
-        assert (await ask(rig, "GET", TARGET, [("Authorization", "AWS trainer:x"), ("Date", "x")])).status == 403
+        assert (await rig.client().unsigned("GET", TARGET, [authorization])).status == 400
+        assert (await rig.client().unsigned("GET", f"{TARGET}?X-Amz-Signature=00")).status == 400
+        assert (
+            await rig.client().unsigned("GET", TARGET, [("Authorization", "AWS trainer:x"), ("Date", "x")])
+        ).status == 403
 
 
 async def test_refusal_of_an_unsigned_request_is_no_fault_of_forebay(tmp_path: Path) -> None:
@@ -189,7 +185,7 @@ async def test_refusal_of_an_unsigned_request_is_no_fault_of_forebay(tmp_path: P
         origin.store.put("bucket", "open/key", BODY)
         origin.faults.add(Respond(403, "SignatureDoesNotMatch"), key="open/key")
         origin.is_public = lambda _: True
-        refused = await ask(rig, "GET", TARGET)
+        refused = await rig.client().unsigned("GET", TARGET)
         assert (refused.status, b"SignatureDoesNotMatch" in refused.body) == (403, True)
         assert rig.parts.origins.of(None).credential_check.fault is None
 
@@ -200,7 +196,7 @@ async def test_warm_up_does_not_open_an_object(tmp_path: Path) -> None:
         await start_job(rig.parts.jobs.warm_ups, "bucket", "open/", concurrency=2)
         await rig.wait_idle()
         assert cache_of(await rig.client().request("GET", TARGET)) == "hit-memory"
-        assert (await ask(rig, "GET", TARGET)).status == 403
+        assert (await rig.client().unsigned("GET", TARGET)).status == 403
 
 
 @LANES
@@ -209,7 +205,7 @@ async def test_without_the_setting_nothing_is_asked(tmp_path: Path, lane: str) -
         choose_lane(rig, lane)
         origin.store.put("bucket", "open/key", BODY)
         origin.is_public = lambda _: True
-        assert (await ask(rig, "GET", TARGET)).status == 403
+        assert (await rig.client().unsigned("GET", TARGET)).status == 403
         assert signed(origin) == []
 
 
@@ -217,10 +213,10 @@ async def test_grants_are_taken_back_by_a_reload(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
         origin.store.put("bucket", "open/key", BODY)
         origin.is_public = under("open/")
-        assert (await ask(rig, "GET", TARGET)).status == 200
+        assert (await rig.client().unsigned("GET", TARGET)).status == 200
         (rig.directory / "forebay.toml").write_text(rig.configuration.replace(GRANTED, ""))
         await rig.worker.reload()
-        assert (await ask(rig, "GET", TARGET)).status == 403
+        assert (await rig.client().unsigned("GET", TARGET)).status == 403
 
 
 @pytest.mark.parametrize("dialect", ["s3", "oss"])
@@ -232,9 +228,9 @@ async def test_client_of_oss_is_anonymous_too(tmp_path: Path, dialect: str) -> N
         assert (await rig.client().request("GET", TARGET)).status == 200
         origin.log.reset()
         of_oss = [("x-oss-range-behavior", "standard")]
-        assert (await ask(rig, "GET", TARGET, of_oss)).status == 403
+        assert (await rig.client().unsigned("GET", TARGET, of_oss)).status == 403
         origin.is_public = under("open/")
-        answers = [await ask(rig, "GET", TARGET, of_oss) for _ in range(2)]
+        answers = [await rig.client().unsigned("GET", TARGET, of_oss) for _ in range(2)]
         assert [each.body for each in answers] == [BODY, BODY]
         assert [cache_of(each) for each in answers] == ["revalidated", "hit-memory"]
         assert set(signed(origin)) == {False}

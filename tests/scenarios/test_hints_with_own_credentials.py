@@ -6,11 +6,11 @@ from pathlib import Path
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
+from harness.origin_credentials import ALICE, ALICE_THERE, BOB, BOB_THERE, KEYS, OURS, fake, refusing
 from harness.recording_content import recording_of
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
 from harness.worker_node import Node
-from scenarios.test_principal_credentials import ALICE, ALICE_THERE, BOB, BOB_THERE, KEYS, OURS, fake, refusing
 
 SIZE = 20_000
 OBJECTS = [f"set/{number:02}" for number in range(40)]

@@ -6,12 +6,12 @@ from urllib.parse import quote
 
 import pytest
 
+from harness.bucket_owners import EXPECTED, NO_OWNER, OTHER_OWNER, OWNER, owned
 from harness.clients import RawClient
 from harness.conformance import texts
 from harness.fake_origin import FakeOrigin
+from harness.listing_requests import LISTING, TEN_MINUTES
 from harness.packed_rig import RULE, pack, rig_of
-from scenarios.test_listings import LISTING, TEN_MINUTES
-from scenarios.test_packed_subresources import EXPECTED, NO_OWNER, OTHER_OWNER, OWNER, owned
 
 RESTORED = ("x-amz-optional-object-attributes", "RestoreStatus")
 OBJECTS = {f"train/{name}": name.encode() for name in ("a", "b/1", "b/2", "b/3", "c", "d/1", "e")}

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,17 +12,11 @@ from harness.clients import RawClient, path_of
 from harness.conformance import texts
 from harness.fake.actions import LoseAnswer, Respond
 from harness.fake_origin import FakeOrigin
+from harness.form_uploads import ANY, form, post, signed_v2
 from harness.listed_keys import damage_snapshots
-from harness.raw_connection import RawAnswer
+from harness.listing_requests import IMMUTABLE, LISTING, TEN_MINUTES, listed, listings
+from harness.object_writes import Write, complete, delete_many, simple
 from harness.rig import READER, TRAINER, Rig
-from scenarios.test_forms import ANY, form, post, signed_v2
-from scenarios.test_writes import complete, delete_many, simple
-
-LISTING = "/bucket?list-type=2"
-TEN_MINUTES = '[[rules]]\npath = "**"\nlisting = "10m"\nfreshness = "60s"\n'
-IMMUTABLE = '[[rules]]\npath = "**"\nlisting = "immutable"\n'
-
-Write = Callable[[RawClient], Awaitable[RawAnswer]]
 
 
 def rig_of(origin: FakeOrigin, directory: Path, rest: str = TEN_MINUTES) -> Rig:
@@ -33,17 +26,6 @@ def rig_of(origin: FakeOrigin, directory: Path, rest: str = TEN_MINUTES) -> Rig:
 def filled(origin: FakeOrigin, *keys: str) -> None:
     for key in keys:
         origin.store.put("bucket", key, key.encode())
-
-
-async def listed(client: RawClient, target: str = LISTING) -> tuple[str, list[str]]:
-    """x-forebay-cache, and the keys."""
-    answer = await client.request("GET", target)
-    assert answer.status == 200, answer.body
-    return answer.headers["x-forebay-cache"], texts(answer, "Contents/Key")
-
-
-def listings(origin: FakeOrigin) -> int:
-    return origin.log.count(operation="ListObjectsV2") + origin.log.count(operation="ListObjects")
 
 
 async def test_a_namespace_is_listed_once(tmp_path: Path) -> None:
@@ -85,7 +67,7 @@ WRITES: dict[str, tuple[Write, list[str]]] = {
     "delete": (simple("DELETE", "/bucket/c/1"), ["a", "c/2"]),
     "delete many": (delete_many("c/1", "c/2", "absent"), ["a"]),
     "copy": (simple("PUT", "/bucket/b", ("x-amz-copy-source", "/bucket/a")), ["a", "b", "c/1", "c/2"]),
-    "complete": (complete, ["a", "c/1", "c/2", "dir/key"]),
+    "complete": (complete("/bucket/dir/key"), ["a", "c/1", "c/2", "dir/key"]),
     "form": (
         lambda client: post(client, form(signed_v2(TRAINER, ANY, {"key": "form"}), b"x")),
         ["a", "c/1", "c/2", "form"],

@@ -8,9 +8,9 @@ from urllib.parse import quote
 from forebay.core.names import ObjectName
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
+from harness.listing_requests import IMMUTABLE, listed, listings
 from harness.owned_names import owner_of
 from harness.worker_node import Node
-from scenarios.test_listings import IMMUTABLE, listed, listings
 
 
 async def test_writes_of_each_worker_are_seen_by_all(tmp_path: Path) -> None:

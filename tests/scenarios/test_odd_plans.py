@@ -16,9 +16,9 @@ from harness.clients import RawRequest, chunked, path_of
 from harness.file_limit import file_size_limit
 from harness.inspection import run_loop_until
 from harness.oss_client import OssClient, told
+from harness.plan_rig import KEYS, SIZE, progress, read, rig_with_data, send, send_compact, text, until
 from harness.reference_sigv4 import SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER
 from harness.rig import READER, TRAINER
-from scenarios.test_plans import KEYS, SIZE, progress, read, rig_with_data, send, send_compact, text, until
 
 PATH = path_of("b", ".forebay/plans/order")
 PLAN = text(KEYS)

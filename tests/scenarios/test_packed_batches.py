@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from harness.batches import ReadEntry, read_batch, send_batch
+from harness.bucket_owners import EXPECTED, NO_OWNER, OTHER_OWNER, OWNER, owned
 from harness.clients import path_of
 from harness.fake.actions import FORBIDDEN, Drop
 from harness.fake_origin import FakeOrigin
 from harness.packed_rig import IDENTITY, OBJECTS, PARTNER, PARTNER_THERE, RULE, pack, rig_of
 from harness.rig import READER, TRAINER
-from scenarios.test_packed_subresources import EXPECTED, NO_OWNER, OTHER_OWNER, OWNER, owned
 
 KEYS = list(OBJECTS)[:60]
 KEY = KEYS[7]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.bucket_owners import NO_OWNER, OTHER_OWNER, OWNER, owned
 from harness.clients import path_of
 from harness.conformance import texts
 from harness.fake.actions import FORBIDDEN, LoseAnswer
@@ -14,7 +15,6 @@ from harness.oss_client import OssClient
 from harness.packed_rig import IDENTITY, OBJECTS, PARTNER, PARTNER_THERE, RULE, pack, read, rig_of
 from harness.rig import READER, TRAINER
 from harness.write_back_rig import WriteBackRig
-from scenarios.test_packed_subresources import NO_OWNER, OTHER_OWNER, OWNER, owned
 
 KEY, COPY = "train/007.jpg", "copies/seven"
 SOURCE = ("x-amz-copy-source", f"bucket/{KEY}")

@@ -11,44 +11,16 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.namespace.packs.pack_catalogue import MERGED_FROM
 from forebay_client import BatchKey, Client
 from harness.clients import path_of
-from harness.conformance import texts
 from harness.fake.actions import FORBIDDEN, SLOW_DOWN, HoldRequest, Rewrite
 from harness.fake.gate import Gate
 from harness.fake.response_bytes import ResponseBytes
 from harness.fake_origin import FakeOrigin
+from harness.packed_deletions import KEY, OTHER, TOMBSTONES, delete, is_gone, tombstones
 from harness.packed_objects import shard_and_index
 from harness.packed_rig import IDENTITY, OBJECTS, PARTNER, PARTNER_THERE, RULE, pack, read, rig_of
 from harness.rig import TRAINER, Rig
 from harness.worker_node import Node
 from harness.write_back_rig import WriteBackRig
-
-KEY, OTHER = "train/007.jpg", "train/008.jpg"
-TOMBSTONES = "packed/train.deleted/"
-LISTINGS = {
-    "v1": "/bucket?prefix=train%2F00",
-    "v2": "/bucket?list-type=2&prefix=train%2F00",
-    "rolled": "/bucket?list-type=2&prefix=train%2F00&delimiter=%2F",
-    "behind": "/bucket?list-type=2&prefix=train%2F00&start-after=train%2F006.jpg",
-}
-
-
-def tombstones(origin: FakeOrigin) -> list[str]:
-    keys = origin.store.bucket("bucket").keys_from(TOMBSTONES)
-    return [key for key in keys if key.startswith(TOMBSTONES) and origin.store.current("bucket", key)]
-
-
-async def delete(client: Any, *keys: str) -> int:
-    answers = [await client.request("DELETE", path_of("bucket", key)) for key in keys]
-    assert len({answer.status for answer in answers}) == 1
-    return int(answers[0].status)
-
-
-async def is_gone(client: Any, key: str = KEY) -> bool:
-    """By GET, HEAD and all listings, which must agree."""
-    shown = {(await read(client, key, method=method)).status for method in ("GET", "HEAD")}
-    listed = {key in texts(await client.request("GET", path), "Contents/Key") for path in LISTINGS.values()}
-    assert (shown, listed) in (({404}, {False}), ({200}, {True}))
-    return shown == {404}
 
 
 @pytest.mark.parametrize("listing", ["", 'listing = "10m"\n'], ids=["pages", "snapshot"])

@@ -12,9 +12,9 @@ from harness.fake.actions import HoldHead, LoseAnswer
 from harness.fake.gate import Gate
 from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
+from harness.packed_deletions import KEY, TOMBSTONES, delete, is_gone, tombstones
 from harness.packed_rig import OBJECTS, RULE, pack, read
 from harness.worker_node import Node
-from scenarios.test_packed_deletions import KEY, TOMBSTONES, delete, is_gone, tombstones
 
 IMMUTABLE = RULE.replace("60s", "immutable")
 """So that nobody looks for tombstones by himself."""

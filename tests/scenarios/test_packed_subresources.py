@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from harness import pack_jobs as packing
+from harness.bucket_owners import EXPECTED, NO_OWNER, OTHER_OWNER, OWNER, owned
 from harness.clients import RawClient, path_of
 from harness.conformance import texts
 from harness.fake.actions import Respond
-from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
 from harness.packed_rig import OBJECTS, pack, rig_of
@@ -110,20 +110,7 @@ async def test_what_members_have_not_is_said(tmp_path: Path) -> None:
         assert (await rig.client(READER).request("GET", f"{path_of('bucket', KEY)}?tagging")).status == 403
 
 
-OWNER, OTHER_OWNER, NO_OWNER = "123456789012", "210987654321", "nobody"
-EXPECTED = "x-amz-expected-bucket-owner"
 READS = [("GET", ""), ("HEAD", ""), ("GET", "?partNumber=1"), ("GET", "?versionId=null"), ("GET", "?tagging")]
-
-
-def owned(origin: FakeOrigin) -> None:
-    """The origin compares the owner that requests expect."""
-
-    def differs(asked: S3Request) -> bool:
-        return asked.headers.get(EXPECTED, OWNER) not in {OWNER, NO_OWNER}
-
-    origin.faults.add(Respond(403, "AccessDenied"), where=differs)
-    malformed = Respond(400, "InvalidBucketOwnerAWSAccountID")
-    origin.faults.add(malformed, where=lambda asked: asked.headers.get(EXPECTED) == NO_OWNER)
 
 
 @pytest.mark.parametrize(("method", "query"), READS)

@@ -16,8 +16,8 @@ from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.file_limit import file_size_limit
 from harness.inspection import run_loop_until
+from harness.plan_rig import text
 from harness.rig import Rig
-from scenarios.test_plans import text
 
 KEYS = [f"open/{number:02}" for number in range(24)]
 FRESHNESS = 60

@@ -11,44 +11,13 @@ from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
+from harness.origin_credentials import ALICE, ALICE_THERE, BOB, BOB_THERE, KEYS, OURS, fake, refusing
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
 
-ALICE, BOB = Secret("alice", "alice-secret"), Secret("bob", "bob-secret")
-ALICE_THERE, BOB_THERE = Secret("alicethere", "alices-own"), Secret("bobthere", "bobs-own")
-OURS = Secret("forebaythere", "forebays-own")
 TARGET = path_of("bucket", "key")
 BODY = b"content" * 40_000
-
-KEYS = """
-[auth]
-authorization_ttl = "{ttl}"
-
-[[auth.keys]]
-id = "alice"
-secret = "alice-secret"
-origin_access_key = "alicethere"
-origin_secret_key = "alices-own"
-grants = [{{ path = "**", allow = ["read", "write", "list", "delete"] }}]
-
-[[auth.keys]]
-id = "bob"
-secret = "bob-secret"
-origin_access_key = "bobthere"
-origin_secret_key = "bobs-own"
-grants = [{{ path = "**", allow = ["read", "write", "list", "delete"] }}]
-
-[[rules]]
-path = "**"
-freshness = "immutable"
-warm_on_write = true
-block = "64KiB"
-"""
-
-
-def fake() -> FakeOrigin:
-    return FakeOrigin(secrets=(OURS, ALICE_THERE, BOB_THERE))
 
 
 def rig_of(origin: FakeOrigin, directory: Path, ttl: str = "60s") -> Rig:
@@ -64,15 +33,6 @@ def keys_used(origin: FakeOrigin, key: str = "key") -> list[str]:
 
 def cache_of(answer: RawAnswer) -> str:
     return answer.headers["x-forebay-cache"]
-
-
-def refusing(origin: FakeOrigin, who: Secret, *held: actions.Action) -> None:
-    """From here on the origin denies everything to `who`."""
-    origin.faults.add(
-        actions.FORBIDDEN,
-        *held,
-        where=lambda asked: f"Credential={who.access}/" in asked.headers.get("Authorization", ""),
-    )
 
 
 async def test_miss_is_fetched_with_the_principals_credential(tmp_path: Path) -> None:

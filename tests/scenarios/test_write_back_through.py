@@ -12,10 +12,10 @@ from harness.clients import path_of
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.form_uploads import form, post
 from harness.inspection import run_loop_until
 from harness.reference_sigv4 import Secret
 from harness.write_back_rig import WriteBackRig, at_origin
-from scenarios.test_forms import form, post
 
 KEY = b"k" * 32
 TAGS = b"<Tagging><TagSet><Tag><Key>team</Key><Value>red</Value></Tag></TagSet></Tagging>"

@@ -4,16 +4,14 @@ Before each write the object is also replaced behind Forebay's back, so that a c
 seen to be stale even where the write itself changes no byte.
 """
 
-import base64
-import hashlib
 import re
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
+from harness.object_writes import Write, complete, delete_many, simple
 from harness.raw_connection import RawAnswer
 from harness.rig import Rig
 
@@ -25,42 +23,16 @@ VERSIONING = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConf
 FRESHNESSES = ("immutable", "60s", "always")
 TIERS = {"memory": {}, "ssd": {"memory": "0", "ssd": "256MiB"}}
 
-Write = Callable[[RawClient], Awaitable[RawAnswer]]
-
 
 def rule(freshness: str) -> str:
     return f'[[rules]]\npath = "**"\nfreshness = "{freshness}"\n'
-
-
-def simple(method: str, target: str, *headers: tuple[str, str], body: bytes = b"") -> Write:
-    async def write(client: RawClient) -> RawAnswer:
-        return await client.request(method, target, headers, body)
-
-    return write
-
-
-async def complete(client: RawClient) -> RawAnswer:
-    created = await client.request("POST", f"{TARGET}?uploads")
-    found = re.search(rb"<UploadId>(.*)</UploadId>", created.body)
-    assert found is not None
-    upload = found[1].decode()
-    part = await client.request("PUT", f"{TARGET}?partNumber=1&uploadId={upload}", (), b"from parts")
-    listed = f"<Part><PartNumber>1</PartNumber><ETag>{part.headers['ETag']}</ETag></Part>"
-    body = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
-    return await client.request("POST", f"{TARGET}?uploadId={upload}", (), body)
-
-
-def delete_many(*keys: str) -> Write:
-    body = f"<Delete>{''.join(f'<Object><Key>{key}</Key></Object>' for key in keys)}</Delete>".encode()
-    digest = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
-    return simple("POST", "/bucket?delete", ("Content-MD5", digest), body=body)
 
 
 WRITES: dict[str, Write] = {
     "put": simple("PUT", TARGET, body=b"written"),
     "put nothing": simple("PUT", TARGET),
     "copy": simple("PUT", TARGET, ("x-amz-copy-source", "bucket/other")),
-    "complete": complete,
+    "complete": complete(TARGET),
     "delete": simple("DELETE", TARGET),
     "delete many": delete_many("never/cached", KEY),
     "put tags": simple("PUT", f"{TARGET}?tagging", body=TAGS),

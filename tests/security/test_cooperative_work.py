@@ -43,7 +43,7 @@ from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
 from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER
 from harness.write_back_rig import WriteBackRig
-from security.test_exhaustion import serving
+from security.served_others import serving
 
 MANY: Final = 20
 TINY: Final = b"1\r\na\r\n"

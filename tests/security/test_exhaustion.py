@@ -13,8 +13,8 @@ import resource
 import socket
 import sys
 import tracemalloc
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +26,6 @@ from forebay.protocol.body.chunk_signatures import ChunkedMode
 from forebay.protocol.xml.s3_documents import MAX_BODY, listed_keys
 from harness.aws_chunked import Framing
 from harness.clients import RawClient, RawRequest, chunked
-from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
 from harness.raw_connection import head_bytes
@@ -34,23 +33,11 @@ from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER
 from harness.rig import Rig
 from harness.uploaded_parts import uploaded_parts
 from security.scale import IDLE_CONNECTIONS
+from security.served_others import CONTENT, serving
 
 MIB: Final = 1 << 20
-CONTENT: Final = b"for the others " * 50
 EACH_CONNECTION: Final = 32 << 10
 """Bytes that an idle connection may cost: the kernel's buffers are not counted."""
-
-
-@asynccontextmanager
-async def serving(
-    directory: Path, limits: str = "", timers: ManualTimers | None = None, /, **kind: str
-) -> AsyncIterator[tuple[Rig, FakeOrigin]]:
-    async with (
-        FakeOrigin() as origin,
-        Rig(origin.endpoint, origin.secret, directory, timers, rest=limits, **kind) as rig,
-    ):
-        origin.store.put("bucket", "others", CONTENT)
-        yield rig, origin
 
 
 async def _others_are_answered(rig: Rig) -> None:

@@ -1,5 +1,6 @@
 """Rooms: the folders of tests are those of the packages, and each test of a module stands where the module does."""
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -69,6 +70,24 @@ def test_each_test_stands_beside_its_module() -> None:
 )
 def test_a_stray_test_is_found(test: str, module: str | None) -> None:
     assert module_of(Path(test)) == module
+
+
+def imported_test_files(source: str) -> list[str]:
+    """The test files that a module imports from: `scenarios.test_reads`."""
+    found = re.findall(r"^ *(?:from|import) ((?:\w+\.)*test_\w+)", source, re.MULTILINE)
+    return [module for module in found if (TESTS / f"{module.replace('.', '/')}.py").exists()]
+
+
+def test_no_test_file_is_imported() -> None:
+    """What several test files share is a module of the harness, or one beside them."""
+    files = [file for folder in (TESTS, ROOT / "benchmarks") for file in folder.rglob("*.py")]
+    imported = {str(file.relative_to(ROOT)): imported_test_files(file.read_text(encoding="utf-8")) for file in files}
+    assert {file: found for file, found in imported.items() if found} == {}
+
+
+def test_an_import_from_a_test_file_is_found() -> None:
+    assert imported_test_files("from structure.test_rooms import ROOT\nimport ast\n") == ["structure.test_rooms"]
+    assert imported_test_files("from aiohttp.test_utils import TestClient\n") == []
 
 
 def test_folders_across_modules_exist() -> None:

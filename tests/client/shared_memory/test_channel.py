@@ -12,7 +12,6 @@ from weakref import ref
 
 import pytest
 
-from client.shared_memory.test_received_files import join_file_threads
 from forebay.protocol.channel_frames import (
     DROPPED,
     FRAME,
@@ -30,6 +29,7 @@ from forebay.protocol.channel_frames import (
 from forebay.server.shared_memory.sealed_memory import FIXED_SIZE, SealedMemory
 from forebay_client.shared_memory.channel import ClientChannel
 from forebay_client.shared_memory.channel_input import ChannelBroken
+from harness.file_threads import join_file_threads
 
 HEAD = b"HTTP/1.1 200 OK\r\nx-number: 1\r\n\r\n"
 SIZE = 64 << 10

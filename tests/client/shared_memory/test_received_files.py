@@ -12,18 +12,12 @@ import pytest
 
 from forebay.protocol.channel_frames import Piece
 from forebay_client.shared_memory.received_files import MAX_THREADS, NotReadable, close_files, read_files
+from harness.file_threads import join_file_threads
 
 CONTENT = bytes(range(256)) * 64
 PIECES = [Piece(0, 0, 100, 7), Piece(1, 0, 50, 0), Piece(0, 0, 10, len(CONTENT) - 10)]
 EXPECTED = CONTENT[7:107] + CONTENT[:50] + CONTENT[-10:]
 SIZE = len(EXPECTED)
-
-
-def join_file_threads() -> None:
-    """Waits for the threads that read and close files."""
-    for thread in threading.enumerate():
-        if thread.name == "forebay-files":
-            thread.join()
 
 
 def is_open(fd: int) -> bool:

@@ -19,22 +19,9 @@ from forebay.origin.reads.origin_read import OriginRead
 from forebay.origin.reads.read_outcomes import ErrorResponse, ObjectOpened, ReadOutcome, Revalidated
 from forebay.protocol.packs.index_block import BLOCK_MEMBERS
 from forebay.protocol.packs.pack_index import open_index
-from forebay.protocol.packs.packed_member import PackedMember
 from forebay.protocol.packs.tombstones import Tombstone
+from harness.pack_views import NAME, member, opened
 from harness.packed_objects import SHARDS, index_bytes
-
-NAME = ObjectName("bucket", "packed/0.index")
-
-
-def member(key: str, offset: int = 512, shard: int = 0) -> PackedMember:
-    return PackedMember(key, shard, offset, 10, '"0123456789abcdef0123456789abcdef"', 1_700_000_000, (), bytes(8))
-
-
-def opened(content: bytes, kept: bytes | None = None) -> IndexFile:
-    """The index of these bytes, of which the copy has `kept`. It is nowhere of which the kernel says what is cached."""
-    fd = os.memfd_create("index")
-    os.write(fd, content if kept is None else kept)
-    return IndexFile(NAME, '"etag"', fd, open_index(content))
 
 
 def index_of(*keys: str, prefix: str = "") -> IndexFile:

@@ -5,32 +5,13 @@ import pytest
 from forebay.core.errors import PackUnavailable
 from forebay.core.fences import Fences
 from forebay.core.names import ObjectName
-from forebay.namespace.packs.index_file import IndexFile
 from forebay.namespace.packs.pack_view import PackView
-from forebay.protocol.packs.pack_index import IndexWriter, open_index
-from forebay.protocol.packs.packed_member import PackedMember
 from forebay.protocol.packs.tombstones import Tombstone
+from harness.pack_views import member, pack, view_of
 from harness.packed_objects import SHARDS
-from namespace.packs.test_index_file import member, opened
 
 OLD, NEW = 512, 1024
 """Where the members of the older and of the newer pack begin."""
-
-
-def pack(at: float, members: list[PackedMember], *prefixes: str, damaged: bool = False) -> IndexFile:
-    """A pack that was made `at`; nothing of it is decoded."""
-    writer = IndexWriter()
-    pieces = [writer.add(each) for each in members]
-    content = b"".join((*pieces, writer.finish(prefixes or ("",), SHARDS, at)))
-    kept = bytearray(content)
-    if damaged:
-        kept[open_index(content).span(0).start] ^= 1
-    return opened(content, bytes(kept))
-
-
-def view_of(*indexes: IndexFile, fences: Fences | None = None, shadowed: frozenset[str] = frozenset()) -> PackView:
-    fences = fences or Fences()
-    return PackView("bucket", indexes, shadowed, fences, fences.now(), 0.0)
 
 
 @pytest.fixture

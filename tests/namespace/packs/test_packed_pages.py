@@ -12,8 +12,7 @@ from forebay.namespace.packs.packed_pages import PackedPages
 from forebay.protocol.listing_query import LAST_CHARACTER
 from forebay.protocol.packs.packed_member import PackedMember
 from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
-from namespace.packs.test_index_file import member
-from namespace.packs.test_pack_view import pack, view_of
+from harness.pack_views import member, pack, view_of
 
 KEYS = st.sets(st.text("ab/z", min_size=1, max_size=4), max_size=12)
 FIRST, SECOND = "packed/1/**", "packed/2/**"

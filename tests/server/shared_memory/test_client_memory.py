@@ -8,8 +8,8 @@ import pytest
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.server.shared_memory.client_memory import CHECK_INTERVAL, ClientMemory
 from forebay.server.shared_memory.client_ring import STEP, ClientRing
+from harness.arenas import MIB, arena_of
 from harness.manual_timers import ManualTimers
-from server.shared_memory.test_passed_files import MIB, arena_of
 
 
 class Shared:

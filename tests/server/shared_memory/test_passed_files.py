@@ -12,16 +12,7 @@ from forebay.protocol.operations import Access
 from forebay.server.shared_memory.passed_files import PassedFiles, may_have
 from forebay.storage.memory.arenas import Arenas
 from forebay.storage.memory.shared_blocks import HUGE, Arena
-
-MIB = 1 << 20
-
-
-def arena_of(size: int) -> Arena:
-    """An arena with one block."""
-    arena = Arena(size, 0, deque())
-    arena.end = size
-    assert arena.write(0, memoryview(b"x" * size)) is not None
-    return arena
+from harness.arenas import MIB, arena_of
 
 
 def reader_of(*paths: str, access: Access = Access.READ) -> Principal:
