@@ -6,7 +6,7 @@ from dataclasses import replace
 from multidict import CIMultiDict
 
 from forebay.core.request_record import RequestRecord
-from forebay.policy.access import Grant, Principal
+from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import DEFAULTS, Rules
 from forebay.protocol.exchange import EMPTY_BODY, Request

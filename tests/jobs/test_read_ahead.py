@@ -11,7 +11,7 @@ from forebay.core.read_stream import ReadBatch, ReadSubscriber
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.prefetch_request import PrefetchOutcome, PrefetchRequest
 from forebay.jobs.read_ahead import IDLE, LIST_SECONDS, MAX_TASKS, ReadAhead
-from forebay.policy.access import Grant, Principal
+from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rule, Rules
 from forebay.protocol.operations import Access

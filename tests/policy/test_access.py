@@ -14,28 +14,24 @@ from forebay.policy.access import (
     COPIES,
     LISTINGS,
     PROBES,
-    Grant,
     Permit,
     Prefix,
-    Principal,
     ReadPermits,
-    anonymous_principal,
     authorise,
     authorise_keys,
     authorise_resources,
-    may_read_all_below,
-    may_read_all_matched,
-    may_read_every_object_below,
     permit_read,
-    principal_of,
-    reads_everything,
+)
+from forebay.policy.grants import (
+    Grant,
+    Principal,
 )
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operation_table import OPERATIONS
 from forebay.protocol.operations import Access, Effect, Level, Operation
 from forebay.protocol.target import Target, parse_target
-from forebay.settings.model import ANONYMOUS_ID, AnonymousClients, GrantSettings, KeySettings
-from forebay.settings.secret import Secret
+from forebay.settings.model import ANONYMOUS_ID
+from policy.principals import principal
 
 READ, WRITE, LIST, DELETE = Access.READ, Access.WRITE, Access.LIST, Access.DELETE
 BY_NAME = {
@@ -61,14 +57,6 @@ BY_NAME = {
         Operation("ListBuckets", "service", LIST, Effect.NOTHING, False),
     )
 }
-
-
-def principal(*grants: tuple[str, str]) -> Principal:
-    """A principal whose grants are written as a path and the first letters of what is allowed."""
-    letters = {"r": READ, "w": WRITE, "l": LIST, "d": DELETE}
-    return Principal(
-        "trainer", tuple(Grant(Pattern(path), frozenset(letters[letter] for letter in allow)) for path, allow in grants)
-    )
 
 
 def target(raw: str) -> Target:
@@ -347,16 +335,6 @@ def test_an_operation_of_no_known_access_or_level_is_denied(strange: Operation) 
         authorise(Principal("trainer", (grant,)), strange, target("/b/x"))
 
 
-def test_a_configured_key_becomes_a_principal() -> None:
-    grants = (GrantSettings("b/**", frozenset({"read", "list"})), GrantSettings("c/**", frozenset({"delete"})))
-    assert principal_of(KeySettings("trainer", Secret("s"), None, grants)) == principal(("b/**", "rl"), ("c/**", "d"))
-
-
-def test_requests_without_a_key_have_a_principal_of_their_own() -> None:
-    clients = AnonymousClients((GrantSettings("b/**", frozenset({"read"})),))
-    assert anonymous_principal(clients) == Principal("anonymous", principal(("b/**", "r")).grants)
-
-
 paths = st.sampled_from(["**", "b/**", "b/a/**", "b/a/*", "b/a/1", "*/a/**", "c/**", "**/1"])
 grants = st.lists(st.tuples(paths, st.text("rwld", max_size=3)), max_size=4)
 keys = st.sampled_from(["1", "a/1", "a/2", "a/b/1", "x"])
@@ -389,14 +367,6 @@ def test_everything_a_permit_covers_is_granted(
         assert permit.covers(ObjectName(bucket, key + "/1"))
     elif operation.level == "service":
         assert any(operation.access in grant.allow and grant.pattern.text == "**" for grant in who.grants)
-
-
-def test_all_that_a_rule_matches_is_read_by_one_grant() -> None:
-    reader = Principal("p", (Grant(Pattern("data/train/**"), frozenset({Access.READ})),))
-    covered = {"data/train/**": True, "data/train/a/*": True, "data/**": False, "**": False, "data/*/x": False}
-    assert {path: may_read_all_matched(reader, Pattern(path)) for path in covered} == covered
-    writer = Principal("p", (Grant(Pattern("**"), frozenset({Access.WRITE})),))
-    assert not may_read_all_matched(writer, Pattern("data/train/**"))
 
 
 @pytest.mark.parametrize(
@@ -440,27 +410,3 @@ def test_only_keys_of_objects_that_a_grant_reads_are_permitted(
     names = [ObjectName("b", key) for key in ("open/k", "open/a/b", "closed", ".forebay/plans/x")]
     assert {name.key for name in names if permit_read(who, name) is not None} == expected
     assert {name.key for name in names if ReadPermits(who, "b").permit(name) is not None} == expected
-
-
-def test_everything_is_read_by_a_grant_of_every_path_alone() -> None:
-    assert reads_everything(principal(("b/**", "w"), ("**", "r")))
-    for grants in ([("**", "wld")], [("b/**", "r"), ("*/open/**", "r")], []):
-        assert not reads_everything(principal(*grants))
-
-
-@pytest.mark.parametrize(
-    ("prefix", "reads_all", "reads_objects"),
-    [
-        ("", False, True),  # a resource is below it, which is no object
-        (".fore", False, True),
-        (".forebay/", False, False),
-        (".forebay/plans/", False, False),
-        ("open/", True, True),
-    ],
-)
-def test_no_prefix_grants_what_is_below_a_resource(prefix: str, reads_all: bool, reads_objects: bool) -> None:
-    who, other = principal(("b/**", "r")), principal(("b/open/k/**", "r"), ("b/**", "w"))
-    assert may_read_all_below(who, "b", prefix) is reads_all
-    assert may_read_every_object_below(who, "b", prefix) is reads_objects
-    assert not may_read_all_below(other, "b", prefix)
-    assert not may_read_every_object_below(other, "b", prefix)

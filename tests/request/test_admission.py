@@ -12,7 +12,7 @@ from forebay.core.names import ObjectName
 from forebay.core.request_record import RequestRecord, Step
 from forebay.origin.credentials import ANONYMOUS
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.policy.access import Grant, Principal
+from forebay.policy.grants import Grant, Principal
 from forebay.policy.origin_routes import OriginRoutes
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rule, Rules

@@ -6,7 +6,7 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.errors import S3Error
-from forebay.policy.access import Principal
+from forebay.policy.grants import Principal
 from forebay.protocol.target import parse_target
 from forebay.request.authentication import Keyring, Proof, authenticate, authenticate_form
 from forebay.server.gateway_policy import EVERYBODY

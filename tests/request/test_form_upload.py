@@ -11,7 +11,7 @@ from forebay.core.errors import S3Error
 from forebay.core.names import ObjectName
 from forebay.core.request_record import RequestRecord
 from forebay.core.requester import requester
-from forebay.policy.access import Grant, Principal
+from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rule, Rules
 from forebay.protocol.exchange import EMPTY_BODY, Request

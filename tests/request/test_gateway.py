@@ -21,7 +21,7 @@ from forebay.core.errors import (
     access_denied,
 )
 from forebay.core.request_record import CacheStatus, RequestRecord
-from forebay.policy.access import Grant, Principal
+from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rule, Rules
 from forebay.protocol.exchange import Request

@@ -13,7 +13,7 @@ import pytest
 from forebay.core.byte_ranges import Span
 from forebay.core.request_record import RequestRecord
 from forebay.core.task_registry import TaskRegistry
-from forebay.policy.access import Principal
+from forebay.policy.grants import Principal
 from forebay.storage.journal.body_file import BodyReader
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout

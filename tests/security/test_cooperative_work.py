@@ -17,7 +17,8 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import S3Error
 from forebay.origin.oss_adapter import PartCrc64, PartCrc64Table
-from forebay.policy.access import Grant, Principal, authorise_keys
+from forebay.policy.access import authorise_keys
+from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.body.aws_chunked_decoder import LINES_PER_STEP
 from forebay.protocol.body.chunk_signatures import ChunkedMode

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from forebay.policy.access import Grant, Principal
+from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access
 from forebay.protocol.signatures.signing_key import SecretKey

@@ -10,7 +10,7 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.request_record import RequestRecord
 from forebay.core.task_registry import TaskRegistry
-from forebay.policy.access import Grant, Principal
+from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access
 from forebay.write.forward_request import ForwardRequest, WriteContext

@@ -27,7 +27,7 @@ from forebay.core.timers import Timers
 from forebay.jobs.prefetch_request import PrefetchRequest, PrefetchService
 from forebay.peers.frames import Spawn
 from forebay.peers.node_reads import NodeReads
-from forebay.policy.access import Principal, may_read
+from forebay.policy.grants import Principal, may_read
 from forebay.policy.read_sequences import KeyOrder, KeyOrders, ReadSequences, directory_of
 from forebay.request.admission import GatewayPolicy
 

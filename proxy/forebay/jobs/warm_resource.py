@@ -21,7 +21,7 @@ from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.warm_up import WarmUps
 from forebay.jobs.warm_up_job import WarmUpJob
 from forebay.jobs.warm_up_order import ListedSource, WarmUpOrder
-from forebay.policy.access import may_read, may_read_every_object_below
+from forebay.policy.grants import may_read, may_read_every_object_below
 from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
 
 MAX_JOBS: Final = 8

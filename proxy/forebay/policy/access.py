@@ -1,4 +1,4 @@
-"""Access: grants in, a Permit or AccessDenied out. Denied unless a grant allows it.
+"""Access: grants (forebay.policy.grants) in, a Permit or AccessDenied out. Denied unless a grant allows it.
 
 The only module that allows anything, and the only one that makes a Permit. Reads of the cache take the Permit as an
 argument; forwarded requests and writes are made from the admission that holds it (forebay.request.admission).
@@ -28,17 +28,17 @@ argument; forwarded requests and writes are made from the admission that holds i
 A listing with two prefixes is denied: the origin might list the prefix that was not authorised.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass
 from typing import Final, NoReturn
 
 from forebay.core.cooperative import CooperativeWork
 from forebay.core.errors import S3Error, access_denied
 from forebay.core.names import RESERVED_PREFIX, ObjectName, is_reserved
-from forebay.policy.path_patterns import Pattern, literal_prefix
+from forebay.policy.grants import Principal, is_any_granted, is_granted, is_prefix_granted
 from forebay.protocol.operations import Access, Effect, Operation
 from forebay.protocol.target import Target
-from forebay.settings.model import ANONYMOUS_ID, AnonymousClients, GrantSettings, KeySettings
+from forebay.settings.model import ANONYMOUS_ID
 
 LISTINGS: Final = frozenset({"ListObjects", "ListObjectsV2", "ListObjectVersions", "ListMultipartUploads"})
 COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
@@ -58,43 +58,6 @@ _SEAL: Final = object()
 
 _STEP_SIZE: Final = 4096
 """Characters of keys times grants that are matched before a yield: half a millisecond at worst."""
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """The accesses allowed on the paths that a pattern matches."""
-
-    pattern: Pattern
-    allow: frozenset[Access]
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """The owner of an access key, and its grants."""
-
-    id: str
-    grants: tuple[Grant, ...]
-
-
-def principal_of(key: KeySettings) -> Principal:
-    """The principal of a configured access key."""
-    return Principal(key.id, _grants(key.grants))
-
-
-def anonymous_principal(clients: AnonymousClients) -> Principal:
-    """The principal of requests that are not signed."""
-    return Principal(ANONYMOUS_ID, _grants(clients.grants))
-
-
-def _grants(settings: Iterable[GrantSettings]) -> tuple[Grant, ...]:
-    return tuple(
-        Grant(Pattern(grant.path), frozenset(Access[word.upper()] for word in grant.allow)) for grant in settings
-    )
-
-
-def reads_everything(principal: Principal) -> bool:
-    """Whether one grant allows the principal to read every object of every bucket."""
-    return any(Access.READ in grant.allow and grant.pattern.covers_prefix("") for grant in principal.grants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,17 +120,11 @@ def authorise(
             scope = _object_scope(principal, operation, target, source)
         case "bucket":
             scope = _bucket_scope(principal, operation, target)
-        case "service" if target.bucket is None and _is_prefix_granted(principal, access, ""):
+        case "service" if target.bucket is None and is_prefix_granted(principal, access, ""):
             scope = None
         case _:
             _deny(principal, operation, _path_of(target))
     return Permit(principal.id, operation.name, access, scope, source, _SEAL)
-
-
-def may_read(principal: Principal, name: ObjectName) -> bool:
-    """Whether a grant lets the principal read an object. It is no Permit: it serves to decide whether a name may be
-    shown."""
-    return _is_granted(principal, Access.READ, name)
 
 
 def authorise_keys(
@@ -186,7 +143,7 @@ def authorise_keys(
     names = frozenset(ObjectName(bucket, key) for key in keys)
     steps = 0
     for name in names:
-        if not _is_granted(principal, permit.access, name):
+        if not is_granted(principal, permit.access, name):
             _deny(principal, operation, name.path)
         steps += len(principal.grants) * len(name.key)
         if steps > _STEP_SIZE:
@@ -197,7 +154,7 @@ def authorise_keys(
 
 def permit_read(principal: Principal, name: ObjectName) -> Permit | None:
     """The permit to read an object ahead of the principal's own request; None where a request would be denied."""
-    if is_reserved(name.key) or not _is_granted(principal, Access.READ, name):
+    if is_reserved(name.key) or not is_granted(principal, Access.READ, name):
         return None
     return Permit(principal.id, "GetObject", Access.READ, frozenset({name}), None, _SEAL)
 
@@ -210,7 +167,7 @@ class ReadPermits:
     def __init__(self, principal: Principal, bucket: str) -> None:
         self._principal = principal
         self._all: Permit | None = None
-        if _is_prefix_granted(principal, Access.READ, f"{bucket}/"):
+        if is_prefix_granted(principal, Access.READ, f"{bucket}/"):
             self._all = Permit(principal.id, "GetObject", Access.READ, Prefix(bucket, ""), None, _SEAL)
 
     def permit(self, name: ObjectName) -> Permit | None:
@@ -219,30 +176,6 @@ class ReadPermits:
         if permit is not None and not is_reserved(name.key):
             return permit
         return permit_read(self._principal, name)
-
-
-def may_read_all_below(principal: Principal, bucket: str, prefix: str) -> bool:
-    """Whether one grant covers reads of every key that begins with `prefix`, so that no key needs a look of its own.
-    Conservative: False says nothing about a single key."""
-    if RESERVED_PREFIX.startswith(prefix) or is_reserved(prefix):
-        return False
-    return _is_prefix_granted(principal, Access.READ, f"{bucket}/{prefix}")
-
-
-def may_read_every_object_below(principal: Principal, bucket: str, prefix: str) -> bool:
-    """The same for objects alone: Forebay's own resources, which a prefix may contain, do not count."""
-    return not is_reserved(prefix) and _is_prefix_granted(principal, Access.READ, f"{bucket}/{prefix}")
-
-
-def may_see_writes_below(principal: Principal, bucket: str, prefix: str) -> bool:
-    """Whether one grant covers reads, or one covers writes, of every key that begins with `prefix`: its owner may know
-    whether anything below it is pending. Conservative."""
-    return any(_is_prefix_granted(principal, access, f"{bucket}/{prefix}") for access in (Access.READ, Access.WRITE))
-
-
-def may_read_all_matched(principal: Principal, pattern: Pattern) -> bool:
-    """Whether one grant covers reads of every object that the path of a rule can match. Conservative."""
-    return _is_prefix_granted(principal, Access.READ, literal_prefix(pattern.text))
 
 
 def _object_scope(
@@ -254,14 +187,14 @@ def _object_scope(
     if is_reserved(name.key):
         _authorise_resource(principal, operation, name.bucket, RESOURCE_OPERATIONS)
         return frozenset({name})
-    if not _is_granted(principal, operation.access, name):
+    if not is_granted(principal, operation.access, name):
         _deny(principal, operation, name.path)
     # A copy whose source is not known must not be allowed for the sake of its destination.
     if operation.name in COPIES and source is None:
         _deny(principal, operation, "a source that is not given", Access.READ)
     if source is not None and is_reserved(source.key):
         raise _not_a_resource_operation()
-    if source is not None and not _is_granted(principal, Access.READ, source):
+    if source is not None and not is_granted(principal, Access.READ, source):
         _deny(principal, operation, source.path, Access.READ)
     return frozenset({name})
 
@@ -271,11 +204,11 @@ def _bucket_scope(principal: Principal, operation: Operation, target: Target) ->
     if bucket is None or target.key is not None:
         _deny(principal, operation, _path_of(target))
     if operation.effect is Effect.LISTED_KEYS:
-        if not _is_any_granted(principal, {operation.access}, bucket) and not _may_have_resources(principal, bucket):
+        if not is_any_granted(principal, {operation.access}, bucket) and not _may_have_resources(principal, bucket):
             _deny(principal, operation, f"{bucket}/")
         return frozenset()
     if operation.name in PROBES:
-        if not _is_any_granted(principal, Access, bucket):
+        if not is_any_granted(principal, Access, bucket):
             _deny(principal, operation, f"{bucket}/")
         return None
     prefixes = _listed_prefixes(target) if operation.name in LISTINGS else []
@@ -283,7 +216,7 @@ def _bucket_scope(principal: Principal, operation: Operation, target: Target) ->
     if len(prefixes) == 1 and is_reserved(prefix):
         _authorise_resource(principal, operation, bucket, RESOURCE_LISTINGS)
         return Prefix(bucket, prefix)
-    if len(prefixes) > 1 or not _is_prefix_granted(principal, operation.access, f"{bucket}/{prefix}"):
+    if len(prefixes) > 1 or not is_prefix_granted(principal, operation.access, f"{bucket}/{prefix}"):
         _deny(principal, operation, f"{bucket}/{prefix}**")
     return Prefix(bucket, prefix)
 
@@ -305,7 +238,7 @@ def authorise_resources(principal: Principal, operation: Operation, bucket: str)
 def _may_have_resources(principal: Principal, bucket: str, *, needs_owner: bool = True) -> bool:
     if needs_owner and principal.id == ANONYMOUS_ID:
         return False
-    return _is_any_granted(principal, {Access.READ}, bucket)
+    return is_any_granted(principal, {Access.READ}, bucket)
 
 
 def _not_a_resource_operation() -> S3Error:
@@ -322,23 +255,6 @@ def _path_of(target: Target) -> str:
 
 def _listed_prefixes(target: Target) -> list[str]:
     return [value for name, value in target.query if name == "prefix"]
-
-
-def _is_granted(principal: Principal, access: Access, name: ObjectName) -> bool:
-    path = name.path
-    for grant in principal.grants:  # noqa: SIM110 # runs for every request: a generator costs as much as the rest
-        if access in grant.allow and grant.pattern.matches(path):
-            return True
-    return False
-
-
-def _is_prefix_granted(principal: Principal, access: Access, prefix: str) -> bool:
-    return any(access in grant.allow and grant.pattern.covers_prefix(prefix) for grant in principal.grants)
-
-
-def _is_any_granted(principal: Principal, accesses: Iterable[Access], bucket: str) -> bool:
-    wanted = frozenset(accesses)
-    return any(grant.allow & wanted and grant.pattern.reaches_into(f"{bucket}/") for grant in principal.grants)
 
 
 def _deny(principal: Principal, operation: Operation, path: str, access: Access | None = None) -> NoReturn:

@@ -30,7 +30,8 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName, is_reserved
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.policy.access import RESOURCE_LISTINGS, Permit, Principal, ReadPermits, authorise
+from forebay.policy.access import RESOURCE_LISTINGS, Permit, ReadPermits, authorise
+from forebay.policy.grants import Principal
 from forebay.policy.origin_routes import SINGLE_ORIGIN, OriginRoutes
 from forebay.policy.rules import Decision, Rules
 from forebay.protocol.copy_source import parse_copy_source

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, assert_never
 
 from forebay.core.errors import S3Error, access_denied
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.policy.access import Principal
+from forebay.policy.grants import Principal
 from forebay.protocol.forms.form_signature import has_form_claim, read_form_claim, verify_form_signature
 from forebay.protocol.forwarded_headers import SIGNATURE_QUERY
 from forebay.protocol.header_map import Headers

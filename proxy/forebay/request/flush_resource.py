@@ -20,7 +20,7 @@ from forebay.core.buffers import Piece
 from forebay.core.errors import BucketMissing, S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import MAX_KEY_BYTES
-from forebay.policy.access import may_see_writes_below
+from forebay.policy.grants import may_see_writes_below
 from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
 from forebay.write.back.node_backlog import NodeBacklog
 

@@ -18,7 +18,7 @@ from typing import Protocol
 from forebay.core.buffers import Piece
 from forebay.core.heads import HeaderPairs
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.policy.access import Principal
+from forebay.policy.grants import Principal
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.pending_write import PendingWrite
-from forebay.policy.access import may_read
+from forebay.policy.grants import may_read
 from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
 from forebay.write.back.node_backlog import NodeBacklog
 

@@ -23,7 +23,7 @@ from forebay.core.heads import HeaderPairs
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode
-from forebay.policy.access import may_read_all_matched
+from forebay.policy.grants import may_read_all_matched
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
 from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner

@@ -6,7 +6,7 @@ Made from the start again whenever the settings change; a `GatewayPolicy` never 
 from forebay.origin import credentials as origin
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.policy.access import Grant, Principal, anonymous_principal, principal_of
+from forebay.policy.grants import Grant, Principal, anonymous_principal, principal_of
 from forebay.policy.origin_routes import routes_of
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.policy.access import Principal
+from forebay.policy.grants import Principal
 from forebay.policy.rules import Decision
 from forebay.protocol.exchange import Reply, Request
 from forebay.protocol.operations import Operation

@@ -12,7 +12,7 @@ from forebay.core.cooperative import run_to_completion
 from forebay.core.errors import S3Error
 from forebay.jobs.plans.plan_body import MAX_ENTRIES, CompactPlan, ReadableKeys, TextPlan, read_header
 from forebay.jobs.plans.plan_entries import WHOLE
-from forebay.policy.access import Grant, Principal
+from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access
 

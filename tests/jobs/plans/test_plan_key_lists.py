@@ -9,7 +9,7 @@ import pytest
 from forebay.jobs.plans.plan_files import plan_id
 from forebay.jobs.plans.plan_key_lists import KEPT_SECONDS, MAX_UNUSED
 from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
-from forebay.policy.access import Grant, Principal
+from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access
 

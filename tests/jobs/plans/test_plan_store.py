@@ -14,7 +14,7 @@ from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries, PlanEntry
 from forebay.jobs.plans.plan_files import locked_plans, plan_id
 from forebay.jobs.plans.plan_key_lists import key_list_id
 from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
-from forebay.policy.access import Grant, Principal
+from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access
 

@@ -8,7 +8,7 @@ from multidict import CIMultiDict
 
 from forebay.core.byte_ranges import Span
 from forebay.core.names import ObjectName
-from forebay.policy.access import Grant, Principal
+from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
 from forebay.protocol.batch.batch_request import BatchEntry

@@ -6,7 +6,7 @@ from multidict import CIMultiDict
 
 from forebay.core.heads import Head, ObjectFacts
 from forebay.core.names import BlockId, Generation, ObjectName, Version
-from forebay.policy.access import Grant, Principal
+from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
 from forebay.protocol.operations import Access

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from forebay.core.errors import S3Error
-from forebay.policy.access import Grant, Principal
+from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
 from forebay.protocol.exchange import SMALL_BODY

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from forebay.policy.access import Grant, Principal
+from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.channel_frames import MAX_FILES, MAX_PIECES
 from forebay.protocol.operations import Access

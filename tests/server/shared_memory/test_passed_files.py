@@ -6,7 +6,7 @@ from collections import deque
 import pytest
 
 from forebay.core.names import BlockId, Generation, ObjectName
-from forebay.policy.access import Grant, Principal
+from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access
 from forebay.server.shared_memory.passed_files import PassedFiles, may_have

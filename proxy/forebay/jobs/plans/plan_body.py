@@ -24,7 +24,8 @@ from forebay.core.cooperative import CooperativeWork
 from forebay.core.errors import S3Error
 from forebay.core.names import MAX_KEY_BYTES, ObjectName
 from forebay.jobs.plans.plan_entries import WHOLE
-from forebay.policy.access import Principal, may_read_all_below, permit_read
+from forebay.policy.access import permit_read
+from forebay.policy.grants import Principal, may_read_all_below
 
 MAX_ENTRIES: Final = 4_000_000
 """Entries of one plan."""

@@ -33,7 +33,7 @@ from forebay.jobs.plans.plan_body import HEADER_SIZE, MAGIC, CompactPlan, Readab
 from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries
 from forebay.jobs.plans.plan_files import PlanFiles, locked_plans, order_of, remove_abandoned
 from forebay.jobs.plans.plan_key_lists import PREFIX, PlanKeyLists, SentKeyList
-from forebay.policy.access import Principal
+from forebay.policy.grants import Principal
 
 _log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from forebay.core.recording_info import RecordingInfo
 from forebay.jobs.recordings.recording import MAX_FILE_SIZE, MIN_READS, SHARED, is_recording_name
 from forebay.jobs.recordings.recording_access import RecordingAccess
 from forebay.jobs.recordings.recording_filter import FilteredRecording, filter_recording
-from forebay.policy.access import may_read
+from forebay.policy.grants import may_read
 from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
 from forebay.storage.spool import Spool
 

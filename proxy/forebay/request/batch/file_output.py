@@ -3,7 +3,7 @@ maps or the kernel sends from."""
 
 from abc import ABC, abstractmethod
 
-from forebay.policy.access import Principal
+from forebay.policy.grants import Principal
 from forebay.protocol.batch.batch_request import BatchEntry
 from forebay.request.batch.cached_entries import EntryInFiles
 

@@ -18,7 +18,7 @@ from typing import Final
 from forebay.core.buffers import Buffer
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.heads import HeaderPairs
-from forebay.policy.access import Principal
+from forebay.policy.grants import Principal
 from forebay.protocol.batch.batch_request import BatchEntry
 from forebay.protocol.batch.tar_entries import EntryMark, entry_header, mark_header
 from forebay.protocol.dates import parse_http_date

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from forebay.policy.access import Principal
+from forebay.policy.grants import Principal
 from forebay.server.fastpath.head_template import HeadTemplate
 
 

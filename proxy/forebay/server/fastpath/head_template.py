@@ -25,8 +25,8 @@ from typing import Final, NamedTuple, Self, TypeAlias
 
 from forebay.core.errors import S3Error
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.policy.access import Principal
 from forebay.policy.freshness import requests_revalidation
+from forebay.policy.grants import Principal
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss.oss_claim import ClaimOssV4
 from forebay.protocol.response_headers import requests_checksums

@@ -18,8 +18,8 @@ from forebay.core.names import BlockId
 from forebay.core.read_log import NO_LOG, LogContext, ReadLog
 from forebay.core.read_stream import ReadStream
 from forebay.core.request_record import CacheStatus
-from forebay.policy.access import Principal
 from forebay.policy.freshness import freshness_lifetime
+from forebay.policy.grants import Principal
 from forebay.policy.rules import Decision
 from forebay.protocol.conditions import ConditionResult, evaluate_conditions
 from forebay.protocol.oss.oss_request import condition_value

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from forebay.core.buffers import Buffer
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
-from forebay.policy.access import Principal
+from forebay.policy.grants import Principal
 from forebay.protocol.batch.batch_request import BatchEntry
 from forebay.protocol.batch.tar_entries import EntryMark
 from forebay.protocol.channel_frames import (

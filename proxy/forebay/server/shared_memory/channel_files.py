@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Final, Literal, Self, cast
 
-from forebay.policy.access import Principal, reads_everything
+from forebay.policy.grants import Principal, reads_everything
 from forebay.protocol.channel_frames import (
     DROPPED,
     ENTRIES,

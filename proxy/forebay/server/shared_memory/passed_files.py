@@ -13,7 +13,8 @@ Only a full arena is passed: through a descriptor a client sees no block that wa
 
 from typing import Final
 
-from forebay.policy.access import Principal, permit_read, reads_everything
+from forebay.policy.access import permit_read
+from forebay.policy.grants import Principal, reads_everything
 from forebay.server.shared_memory.sealed_memory import WatchedFile
 from forebay.storage.memory.shared_blocks import Arena
 

@@ -6,7 +6,7 @@ import pytest
 
 from forebay.core.errors import S3Error, Throttled
 from forebay.jobs.plans.node_plans import NodePlans
-from forebay.policy.access import Principal
+from forebay.policy.grants import Principal
 from forebay.request.authentication import Keyring
 from forebay.request.resource import Resource
 from forebay.server.admin.schema.plan_schema import PlanOrder

@@ -13,7 +13,7 @@ from forebay.jobs.plans.node_plans import NodePlans
 from forebay.jobs.plans.plan_entries import PlanEntries
 from forebay.jobs.plans.plan_files import plan_id
 from forebay.jobs.plans.plan_resource import KEY_LISTS
-from forebay.policy.access import Principal
+from forebay.policy.grants import Principal
 from forebay.request.authentication import Keyring
 from forebay.request.resource import Resource, ResourceOwner
 from forebay.server.admin.control import PlanVerbs
