@@ -15,7 +15,8 @@ from typing import Final
 
 import lmdb
 
-from forebay.core.events import AdmissionRefused, AdmissionThrottled, BlocksAdmitted, Observe, TierFailed
+from forebay.core.events import BlocksAdmitted, Observe, TierFailed
+from forebay.storage.ssd.admission_selection import AdmissionSelection
 from forebay.storage.ssd.index.index import DAMAGE, INDEX_ERRORS
 from forebay.storage.ssd.index.index_check import check_shared_index
 from forebay.storage.ssd.index.index_updates import OrderCommit
@@ -28,11 +29,10 @@ from forebay.storage.ssd.reclaim.ssd_pools import SsdPools
 from forebay.storage.ssd.recovery import OpenDirectory
 from forebay.storage.ssd.segment_appender import SegmentAppenders, encode_record
 from forebay.storage.ssd.segments.block_location import BlockLocation
-from forebay.storage.ssd.segments.record import record_size
-from forebay.storage.ssd.segments.segment_label import PLAIN, SegmentLabel
+from forebay.storage.ssd.segments.segment_label import SegmentLabel
+from forebay.storage.ssd.space_refresh import SpaceRefresh
 from forebay.storage.ssd.write_queue import (
     AdmitBlock,
-    DropBlock,
     ForgetObject,
     PurgePrefix,
     Removal,
@@ -42,7 +42,6 @@ from forebay.storage.ssd.write_queue import (
 
 LINGER_SECONDS: Final = 0.2  # four times the orders of 50 ms take two thirds of the CPU for each
 IDLE_SECONDS: Final = 1.0
-PAUSE_PER_SEGMENT: Final = 0.001  # reading the row of one costs some microseconds: about a hundredth of the time
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
 
@@ -53,7 +52,6 @@ class SsdWriter:
     def __init__(
         self, opened: OpenDirectory, queue: WriteQueue, pools: SsdPools, pins: SsdPins, observe: Observe
     ) -> None:
-        self._opened = opened
         self._directory = opened.directory
         self._index = opened.index
         self._segments = opened.segments
@@ -62,18 +60,18 @@ class SsdWriter:
         self._queue = queue
         self._observe = observe
         self._pools = pools
-        self._pins = pins
         self._orders = OrderCommit(opened.index, opened.addressing, opened.state.trusted_from, opened.space.add_dead)
         self._appenders = SegmentAppenders(opened.index, opened.segments, opened.space)
         self._reclaim = Reclaim(opened, self._appenders, pools, pins, queue, observe)
-        self._turns = ReclaimTurns(opened.directory, self._reclaim, pools, queue, self._measure_all)
+        self._refresh = SpaceRefresh(opened, self._appenders, pools, pins)
+        self._turns = ReclaimTurns(opened.directory, self._reclaim, pools, queue, self._refresh.refresh)
+        self._admissions = AdmissionSelection(opened, pools, pins, self._turns, self._refresh, observe)
         self._gatherer = PinGatherer(opened, self._appenders, pins, observe)
         self._rescan = SegmentRescan(opened.index, opened.segments)
         self._pause = FIRST_PAUSE
         self._resume_at = 0.0
         self._is_swept = False
         self._reclaim_one = False
-        self._measure_at = 0.0
 
     @property
     def is_paused(self) -> bool:
@@ -112,7 +110,7 @@ class SsdWriter:
 
     def _carry_out(self, orders: list[WriteOrder], removed: dict[Removal, int]) -> None:
         try:
-            admissions = self._select_admissions(orders)
+            admissions = [] if self.is_paused else self._admissions.select(orders)
             locations = self._append(admissions)
             self._orders.commit(orders, locations, removed)
         except Exception as error:
@@ -140,71 +138,6 @@ class SsdWriter:
             self._fail("write", error)
             return {}
         return locations
-
-    def _select_admissions(self, orders: list[WriteOrder]) -> list[AdmitBlock]:
-        """Returns the admissions that are to be written: of blocks that are not there, as far as there is space. A
-        block that is dropped in the same batch is not there: it was damaged, and the admission replaces it."""
-        offered: dict[bytes, AdmitBlock] = {}
-        dropped: set[tuple[bytes, BlockLocation]] = set()
-        for order in orders:
-            if isinstance(order, AdmitBlock):
-                offered[order.address] = order
-            elif isinstance(order, DropBlock):
-                dropped.add((order.address, order.location))
-        if not offered or self.is_paused:
-            return []
-        present = self._index.locations(list(offered))
-        selected = [
-            order
-            for order, location in zip(offered.values(), present, strict=True)
-            if location is None or (order.address, location) in dropped
-        ]
-        selected = self._belonging(selected)
-        # A batch must not turn over a large share of a tiny tier: the rest would only displace the first of it.
-        size, share = 0, self._space.largest_record
-        for nth, order in enumerate(selected):
-            after = size + record_size(len(order.buffer))
-            if after > share:
-                self._throttle(selected[nth:])
-                selected = selected[:nth]
-                break
-            size = after
-        self._turns.reclaim_until(lambda: self._space.has_space_for(size), is_full=True)
-        if self._space.has_space_for(size):
-            return selected
-        self._throttle(selected)
-        return []
-
-    def _belonging(self, admissions: list[AdmitBlock]) -> list[AdmitBlock]:
-        """Returns the admissions for which their pools have room: more of them were queued than was known then."""
-        labels = {order.label for order in admissions}
-        if labels <= {PLAIN}:
-            return admissions
-        has_pinned = any(label.is_pinned for label in labels)
-        if (has_pinned and self._pins.is_near_quota) or any(map(self._pools.is_marginal, labels)):
-            self._measure_again()
-        self._pools.measure()
-        self._turns.reclaim_until(lambda: not self._pools.is_over_quota(), is_full=False)
-        planned: dict[bytes, int] = {}
-        pinned = 0
-        belonging: list[AdmitBlock] = []
-        for order in admissions:
-            size, before = record_size(len(order.buffer)), planned.get(order.label.pool, 0)
-            if order.label.is_pinned:
-                has_room = self._pins.is_current(order.label) and self._pins.room_for(order.label, size, pinned)
-                pinned += size if has_room else 0
-                belonging.append(order if has_room else order._replace(label=PLAIN))
-                continue
-            if self._pools.has_room_for(order.label, size, before):
-                planned[order.label.pool] = before + size
-                belonging.append(order)
-            else:
-                self._observe(AdmissionRefused("ssd", len(order.buffer)))
-        return belonging
-
-    def _throttle(self, orders: list[AdmitBlock]) -> None:
-        for order in orders:
-            self._observe(AdmissionThrottled("ssd", len(order.buffer)))
 
     def _retry_removals(self, removals: list[Removal], removed: dict[Removal, int]) -> None:
         """Commits the removals of a failed batch on their own. If that fails, everything is disowned; unless the index
@@ -262,43 +195,8 @@ class SsdWriter:
         return is_busy
 
     def _measure(self) -> bool:
-        """Updates the space accounting from the index."""
-        self._space.index_bytes = self._index.size()
-        if time.monotonic() >= self._measure_at:
-            self._measure_again()
-        else:
-            self._read_thresholds()
-        self._pools.measure()
-        self._finish_if(lambda label: label.is_pinned and not self._pins.is_current(label))
-        self._space.set_disk(self._segments.disk())
+        self._refresh.refresh_if_due()
         return False
-
-    def _finish_if(self, is_gone: Callable[[SegmentLabel], bool]) -> None:
-        """Ends the segments that are written with such labels, so that reclaim, in any process, can have them."""
-        for label in filter(is_gone, self._appenders.labels()):
-            self._appenders.finish(label)
-            self._appenders.release_filled()
-
-    def _measure_all(self) -> None:
-        self._measure_again()
-        self._pools.measure()
-
-    def _measure_again(self) -> None:
-        """Rereads the sizes of segments: other writers add segments as well. Their unfinished ones are as long as their
-        files. Ends the own ones that another process has put above a threshold."""
-        if self._directory.is_exclusive:
-            return
-        rows = self._index.segments()
-        self._measure_at = time.monotonic() + min(IDLE_SECONDS, len(rows) * PAUSE_PER_SEGMENT)
-        sizes = {number: size or self._segments.size(number) for number, size in rows.items()}
-        self._space.replace(sizes, self._index.labels())
-        self._read_thresholds()
-
-    def _read_thresholds(self) -> None:
-        """Rereads the few rows of thresholds. Another process may wait for the segments that are above one."""
-        if not self._directory.is_exclusive:
-            self._pools.read_rows()
-            self._finish_if(self._pools.is_above)
 
     def _sweep(self) -> bool:
         """Deletes files that a crash left behind, and discarded content."""
