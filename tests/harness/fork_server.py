@@ -94,8 +94,8 @@ class ForkServer:
                 self._processes[int(pid)].set_port(int(port[0]))
 
     async def close(self) -> None:
-        """Kills all processes."""
-        for process in self._processes.values():
+        """Kills all processes. One that a failed start forks meanwhile ends with the server."""
+        for process in list(self._processes.values()):
             process.kill()
             await process.wait_exit()
         self._orders.close()

@@ -62,9 +62,11 @@ class KilledWorker:
         return reached
 
     async def drain(self) -> None:
-        """Has all that is pending carried out, and kills the worker then."""
+        """Has all that is pending carried out, unfinished uploads aborted, and kills the worker then."""
         process = await self._start(NEVER)
-        await write_through(f"http://127.0.0.1:{await process.port()}")
+        endpoint = f"http://127.0.0.1:{await process.port()}"
+        await self.writers.abort_unfinished(endpoint)
+        await write_through(endpoint)
         process.kill()
         await process.wait_exit()
 

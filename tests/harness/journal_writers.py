@@ -42,6 +42,8 @@ class JournalWriters:
         self._is_stopped = False
         self._clients = 0
         """Those that write."""
+        self._unfinished: dict[str, str] = {}
+        """Uploads whose completion had no answer, and the paths of their objects."""
 
     # Where they write
 
@@ -120,6 +122,7 @@ class JournalWriters:
         if created.status != 200 or found is None:
             return
         upload = f"uploadId={quote(found[1].decode())}"
+        self._unfinished[upload] = path
         part = await client.request("PUT", f"{path}?partNumber=1&{upload}", (), effect[1] or b"")
         if part.status != 200:
             return
@@ -127,6 +130,13 @@ class JournalWriters:
         parts = f"<Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>"
         document = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
         await self._send(client, "POST", effect, f"?{upload}", document)
+        del self._unfinished[upload]
+
+    async def abort_unfinished(self, endpoint: str) -> None:
+        """Aborts the uploads that kills have left unfinished, as their clients would sooner or later."""
+        for upload, path in self._unfinished.items():
+            await RawClient(endpoint, TRAINER).request("DELETE", f"{path}?{upload}")
+        self._unfinished.clear()
 
     async def _send(
         self,

@@ -42,7 +42,7 @@ def test_there_are_enough_points() -> None:
 
 @pytest.mark.parametrize("part", range(3))
 async def test_a_kill_at_each_call_of_the_journal_loses_nothing(tmp_path: Path, part: int) -> None:
-    """What removes logs comes first: of an upload that a kill has left unfinished the log stays."""
+    """What removes logs comes first: the log of an upload that a kill has left unfinished stays until a drain."""
     points = sorted(JOURNAL_POINTS, key=lambda name: not name.endswith(_RECLAIMED))[part::3]
     async with killed_worker(tmp_path, part, WRITES) as killed:
         await killed.round(JournalPoint(None, -1))
