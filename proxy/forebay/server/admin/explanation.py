@@ -26,6 +26,7 @@ _STALE: Final = {
     "always": "the rule demands a revalidation by each read, or a write is in doubt",
     "expired": "its validation is older than the rule allows",
 }
+_NO_ORIGIN: Final = "refused: no origin has this bucket (NoSuchBucket)"
 _PENDING: Final = {
     "put": "served as it was written: the write is in the journal, and not at the origin yet",
     "delete": "refused: its deletion is in the journal, and not at the origin yet (NoSuchKey)",
@@ -57,6 +58,7 @@ def explain(
         result = evaluate_freshness(cached.validated_at, freshness, now, 0.0, False)
         fresh = not isinstance(result, Stale)
         stale_because = _STALE.get(result.reason) if isinstance(result, Stale) else None
+    refused = _refusal(settings, access_key, access) if origin is not None else _NO_ORIGIN
     identified = origin is not None and access_key != "" and any(key.has_credential_at(origin.name) for key in keys)
     return Explanation(
         bucket=name.bucket,
@@ -68,9 +70,7 @@ def explain(
         in_doubt=in_doubt,
         fresh=fresh,
         stale_because=stale_because,
-        read=_read(settings, name, access_key, access, decision, cached, fresh, identified, pending)
-        if origin is not None
-        else "refused: no origin has this bucket (NoSuchBucket)",
+        read=refused or _read(name, decision, cached, fresh, identified, pending),
         pending=pending,
     )
 
@@ -108,22 +108,26 @@ def _access(key: KeySettings, name: ObjectName) -> GrantedAccess:
     return GrantedAccess(key.id, tuple(sorted(allowed)), tuple(number for number, _ in matching))
 
 
+def _refusal(settings: Settings, access_key: str, access: tuple[GrantedAccess, ...]) -> str | None:
+    """Why a read with the key is refused; None: it is not."""
+    if settings.auth.mode == "open" or not access_key:
+        return None
+    if not access:
+        return f"refused: {access_key} is no key of auth.keys (InvalidAccessKeyId)"
+    if "read" not in access[0].allow:
+        return f"refused: no grant of {access_key} allows read (AccessDenied)"
+    return None
+
+
 def _read(
-    settings: Settings,
     name: ObjectName,
-    access_key: str,
-    access: tuple[GrantedAccess, ...],
     decision: Decision,
     cached: CacheEntry | None,
     fresh: bool | None,
     identified: bool,
     pending: str | None,
 ) -> str:
-    if settings.auth.mode != "open" and access_key:
-        if not access:
-            return f"refused: {access_key} is no key of auth.keys (InvalidAccessKeyId)"
-        if "read" not in access[0].allow:
-            return f"refused: no grant of {access_key} allows read (AccessDenied)"
+    """The outcome of a read that is not refused."""
     if is_reserved(name.key):
         return "answered by Forebay itself: nothing under .forebay/ of a bucket is an object of the origin"
     if not decision.accelerate:
