@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from forebay.core.buffers import Buffer
+from forebay.storage.durable_files import sync_directory
 
 _MOST_BUFFERS: Final = 1000
 """Of one pwritev; IOV_MAX is 1024."""
@@ -87,11 +88,7 @@ class JournalFiles:
 
     def sync_directory(self, path: str) -> None:
         """Makes the creations and removals in a directory durable."""
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        sync_directory(Path(path))
 
     def lock(self, fd: int) -> bool:
         """Locks a file for this descriptor, until it is closed. False: another process has it."""
