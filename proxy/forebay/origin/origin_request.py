@@ -4,6 +4,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable
 from enum import Enum
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from forebay.core.buffers import Piece
 from forebay.core.heads import HeaderPairs
 from forebay.origin.adopted_read import AdoptableRead
 from forebay.origin.endpoint import QueryPairs
@@ -33,7 +34,7 @@ class OriginRequest(NamedTuple):
     headers: HeaderPairs = ()
     """The caller's. Headers that the origin client sets (Host, Authorization, User-Agent, Content-Length and so on)
     are dropped."""
-    body: AsyncIterable[bytes] | bytes | None = None
+    body: AsyncIterable[Piece] | bytes | None = None
     content_length: int | None = None
     """Bytes of `body`. None with an AsyncIterable: `Transfer-Encoding: chunked`, which few origins accept."""
     payload_hash: str = EMPTY_SHA256

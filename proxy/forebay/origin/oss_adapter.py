@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from forebay.core.buffers import Piece
 from forebay.core.cooperative import CooperativeWork, run_cooperatively
 from forebay.core.errors import MalformedOssDocument, OriginBroken, S3Error
 from forebay.core.events import DEFAULT_ORIGIN, Observe, OriginFailed
@@ -169,19 +170,19 @@ class _RunningCrc64:
         self.value = 0
         self.length = 0
 
-    def wrap(self, body: AsyncIterable[bytes] | bytes | None) -> AsyncIterable[bytes] | bytes | None:
+    def wrap(self, body: AsyncIterable[Piece] | bytes | None) -> AsyncIterable[Piece] | bytes | None:
         """The same body, counted as it is read."""
         if body is None or isinstance(body, bytes):
             self._update(body or b"")
             return body
         return self._updated(body)
 
-    async def _updated(self, body: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    async def _updated(self, body: AsyncIterable[Piece]) -> AsyncIterator[Piece]:
         async for piece in body:
             self._update(piece)
             yield piece
 
-    def _update(self, piece: bytes) -> None:
+    def _update(self, piece: Piece) -> None:
         self.value = crc64(piece, self.value)
         self.length += len(piece)
 

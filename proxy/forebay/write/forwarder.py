@@ -120,7 +120,7 @@ class Forwarder:
         extensions = signed_extensions(request.headers, origin.dialect.extensions, forward.signed)
         headers = forwarded_headers(request.headers, extensions)
         length, payload_hash = None, EMPTY_SHA256
-        content: bytes | AsyncIterator[bytes] | None = document
+        content: bytes | AsyncIterator[Piece] | None = document
         if is_read and request.has_body and (body := await self._open(forward)) is not None:
             await body.start()
         if document is not None:

@@ -33,7 +33,7 @@ Tee: TypeAlias = Callable[[Piece], Awaitable[None]]
 class UploadBody:
     """The body of an origin request."""
 
-    pieces: AsyncIterator[bytes]
+    pieces: AsyncIterator[Piece]
     length: int
     """Bytes of all pieces."""
     payload_hash: str
@@ -64,13 +64,13 @@ def trailer_for(form: PayloadForm, announced: str | None, dialect: Dialect, secu
     return announced if accepted and isinstance(form, AwsChunkedPayload) else None
 
 
-async def _framed(body: IncomingBody, trailer: str | None, tee: Tee | None) -> AsyncIterator[bytes]:
+async def _framed(body: IncomingBody, trailer: str | None, tee: Tee | None) -> AsyncIterator[Piece]:
     encoder = AwsChunkedEncoder(trailer) if trailer is not None else None
     async for decoded in body.pieces():
         if tee is not None:
             await tee(decoded)
         if encoder is None:
-            yield decoded  # type: ignore[misc] # a socket accepts any buffer; aiohttp's types say bytes
+            yield decoded
         else:
             yield b"".join(encoder.encode(decoded))
     if encoder is not None and trailer is not None:

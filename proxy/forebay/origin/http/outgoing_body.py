@@ -16,6 +16,7 @@ The stall timeout is the origin's, not the caller's: it runs only while a piece 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
 from forebay.core.interruption import Interruption
 from forebay.core.requester import BACKGROUND, requester
@@ -34,7 +35,7 @@ class OutgoingBody:
 
     def __init__(
         self,
-        pieces: AsyncIterable[bytes],
+        pieces: AsyncIterable[Piece],
         length: int | None,
         stall_timeout: float,
         answer_timeout: float,
@@ -49,7 +50,7 @@ class OutgoingBody:
         self._answer_timeout = answer_timeout
         self._before_completion = before_completion
         self._received = 0
-        self._last: bytes | None = None
+        self._last: Piece | None = None
         self._ended = False
         self.is_begun = False
         """Whether a piece was asked for."""
@@ -63,10 +64,10 @@ class OutgoingBody:
         self.failure: BaseException | None = None
         """The error that the caller's pieces raised, or the one of their length."""
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> AsyncIterator[Piece]:
         return self
 
-    async def __anext__(self) -> bytes:
+    async def __anext__(self) -> Piece:
         self.is_begun = True
         while True:
             if self._ended:
@@ -93,7 +94,7 @@ class OutgoingBody:
             self._reschedule(self._stall_timeout)
             return piece
 
-    async def _next_piece(self) -> bytes | None:
+    async def _next_piece(self) -> Piece | None:
         """The caller's next piece that has bytes; None at the end. Raises when they are not as many as announced."""
         self._reading = asyncio.get_running_loop().create_future()
         try:
@@ -116,9 +117,9 @@ class OutgoingBody:
             raise S3Error("InvalidRequest", "The body is longer than was announced.")
         return piece
 
-    async def _paced_piece(self, turn: Turn) -> bytes | None:
+    async def _paced_piece(self, turn: Turn) -> Piece | None:
         """The next piece of a client whose pace is measured. Raises S3Error RequestTimeout if it is too slow."""
-        piece: bytes | None = None
+        piece: Piece | None = None
         turn.wait_for_client()
         try:
             with self._waiting:
@@ -160,15 +161,15 @@ def outgoing_body(
     return OutgoingBody(body, length, limits.stall_timeout, limits.answer_timeout, request.before_completion, arriving)
 
 
-async def _in_turns(pieces: AsyncIterable[bytes], turns: BodyTurns) -> AsyncIterator[bytes]:
+async def _in_turns(pieces: AsyncIterable[Piece], turns: BodyTurns) -> AsyncIterator[Piece]:
     async for piece in pieces:
         view = memoryview(piece)
         for start in range(0, len(view), SLICE):
             await turns.wait()
-            yield view[start : start + SLICE]  # type: ignore[misc] # a socket accepts any buffer
+            yield view[start : start + SLICE]
 
 
-async def _slices(body: bytes) -> AsyncIterator[bytes]:
+async def _slices(body: bytes) -> AsyncIterator[Piece]:
     """A body in memory, in pieces."""
     view = memoryview(body)
     for start in range(0, len(view), PIECE):

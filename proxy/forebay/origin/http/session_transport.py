@@ -133,9 +133,8 @@ class SessionTransport:
         async with asyncio.timeout(self._limits.connect_timeout + self._limits.answer_timeout) as timeout:
             body.extend_timeout(timeout)
             try:
-                return await self._session.request(
-                    method, url, headers=headers, data=aiohttp.AsyncIterablePayload(body), allow_redirects=False
-                )
+                payload = aiohttp.AsyncIterablePayload(body)  # type: ignore[arg-type] # a socket accepts any buffer
+                return await self._session.request(method, url, headers=headers, data=payload, allow_redirects=False)
             finally:
                 body.extend_timeout(None)
 

@@ -10,6 +10,7 @@ have, and is none of the upload's own. Parts that are too small for the protocol
 
 from collections.abc import AsyncIterator, Sequence
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
 from forebay.origin.origins import Origins
 from forebay.policy.part_coalescing import CandidatePart, PartTooSmall, coalesce_parts
@@ -72,7 +73,7 @@ class JoinedParts:
         await self._writer.publish(part, record, stored.payload)
         return PendingPart(record, part, body_parts(stored.bodies, stored.payload))
 
-    async def _pieces(self, run: Sequence[PendingPart]) -> AsyncIterator[bytes]:
+    async def _pieces(self, run: Sequence[PendingPart]) -> AsyncIterator[Piece]:
         for each in run:
             try:
                 async for piece in pieces_of(self._pending, each.bytes, each.part.size):

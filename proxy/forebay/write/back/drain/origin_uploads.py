@@ -7,6 +7,7 @@ create ──> its id there ──> send_part, some at a time ──┬──> c
 from collections.abc import AsyncIterator
 from typing import Final
 
+from forebay.core.buffers import Piece
 from forebay.core.byte_ranges import Span
 from forebay.core.byte_rate import ByteRate
 from forebay.core.errors import ForebayError, OriginBroken
@@ -101,7 +102,7 @@ class OriginUploads:
 
 def paced_pieces(
     pending: PendingObjects, parts: tuple[BodyPart, ...], size: int, rate: ByteRate | None
-) -> AsyncIterator[bytes]:
+) -> AsyncIterator[Piece]:
     """Yields the bytes of a body that is sent to the origin, not faster than `rate` with all others. A client that
     waits for it does not wait for the rate as well. Raises OSError, BodyDamaged."""
     if rate is None or requester.get() != BACKGROUND:
@@ -111,7 +112,7 @@ def paced_pieces(
 
 async def _paced(
     pending: PendingObjects, parts: tuple[BodyPart, ...], size: int, rate: ByteRate
-) -> AsyncIterator[bytes]:
+) -> AsyncIterator[Piece]:
     """In pieces so small that each of many bodies goes on every few seconds: an origin ends a request that is silent
     for longer (S3: 20 s)."""
     step = max(_LEAST_PIECE, min(_PIECE, rate.rate // _PIECES_PER_SECOND))
@@ -121,11 +122,11 @@ async def _paced(
         for at in range(0, end - start, step):
             piece = content[at : at + step]
             await rate.acquire(len(piece))
-            yield piece  # type: ignore[misc] # a socket accepts any buffer
+            yield piece
 
 
-async def pieces_of(pending: PendingObjects, parts: tuple[BodyPart, ...], size: int) -> AsyncIterator[bytes]:
+async def pieces_of(pending: PendingObjects, parts: tuple[BodyPart, ...], size: int) -> AsyncIterator[Piece]:
     """Yields the bytes of a body in the journal. Raises OSError, BodyDamaged."""
     for start in range(0, size, _PIECE):
         piece = await pending.read_parts(parts, Span(start, min(start + _PIECE, size)))
-        yield piece  # type: ignore[misc] # a socket accepts any buffer
+        yield piece
