@@ -40,6 +40,7 @@ class CrashDisk(JournalFiles):
     """The disk. Directories are made with `make_directory`, durable at once."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.directories: dict[str, dict[str, _Inode]] = {}
         self.durable_names: dict[str, dict[str, _Inode]] = {}
         self.pending_names: dict[str, list[tuple[str, str, _Inode]]] = {}
@@ -123,6 +124,11 @@ class CrashDisk(JournalFiles):
     def read(self, fd: int, size: int, offset: int) -> bytes:
         self._call()
         return bytes(self._fds[fd].content[offset : offset + size])
+
+    def read_into(self, fd: int, buffer: memoryview, offset: int) -> int:
+        content = self.read(fd, len(buffer), offset)
+        buffer[: len(content)] = content
+        return len(content)
 
     def has_name(self, fd: int, path: str) -> bool:
         folder, name = os.path.split(path)

@@ -70,6 +70,12 @@ class PointedFiles(JournalFiles):
         self._at(f"after read {self._files[fd]}")
         return content
 
+    def read_into(self, fd: int, buffer: memoryview, offset: int) -> int:
+        self._at(f"before read {self._files[fd]}")
+        size = super().read_into(fd, buffer, offset)
+        self._at(f"after read {self._files[fd]}")
+        return size
+
     def names(self, path: str) -> list[str]:
         self._at(f"before list {PurePath(path).name}")
         names = super().names(path)

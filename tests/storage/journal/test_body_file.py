@@ -1,5 +1,6 @@
 """Body files: ranges are read and verified by themselves."""
 
+import ctypes
 import errno
 import os
 from itertools import pairwise
@@ -8,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from forebay.core.byte_ranges import Span
-from forebay.storage.journal.body_file import REMOVED, SLICE, BodyDamaged, BodyReader, BodyRef, BodyWriter, remove_body
+from forebay.core.core_yield import CoreYield
+from forebay.storage.journal.body_file import (
+    READ_STEP,
+    REMOVED,
+    SLICE,
+    BodyDamaged,
+    BodyReader,
+    BodyRef,
+    BodyWriter,
+    remove_body,
+)
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout
 
@@ -71,6 +82,59 @@ def test_damaged_checksums_a_short_file_and_none_are_damage(layout: JournalLayou
     file.unlink()
     with pytest.raises(BodyDamaged, match="missing"):
         _read(layout, ref, 0, 1)
+
+
+class _NotedReads(JournalFiles):
+    """Notes which bytes are read in one call, and where the core is yielded: as "yield"."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[int, int] | str] = []
+        self.yield_core = CoreYield(lambda: self.calls.append("yield"), lambda: 0.0)
+
+    def read_into(self, fd: int, buffer: memoryview, offset: int) -> int:
+        self.calls.append((offset, len(buffer)))
+        return super().read_into(fd, buffer, offset)
+
+    def truncate(self, fd: int, size: int) -> None:
+        self.calls.append((size, 0))
+        super().truncate(fd, size)
+
+
+def test_a_body_is_read_in_short_steps(layout: JournalLayout) -> None:
+    """The loop may run between two of them."""
+    content, files = os.urandom(SLICE + READ_STEP + 1), _NotedReads()
+    ref = _write(layout, content)
+    reader = BodyReader(files, layout, ref)
+    assert reader.read(Span(SLICE - 1, len(content))) == content[SLICE - 1 :]
+    reader.close()
+    steps = [(start, READ_STEP) for start in range(0, SLICE + READ_STEP, READ_STEP)] + [(SLICE + READ_STEP, 1)]
+    assert files.calls == [call for step in steps for call in (step, "yield")]
+
+
+def test_the_loop_may_run_between_steps_of_a_removal(tmp_path: Path) -> None:
+    file, files = tmp_path / "body", _NotedReads()
+    with file.open("wb") as made:
+        made.truncate(2 * REMOVED + 1)
+    remove_body(files, str(file))
+    assert files.calls == [(REMOVED + 1, 0), "yield", (1, 0), "yield"]
+
+
+def test_memory_of_a_read_serves_the_next_one(layout: JournalLayout) -> None:
+    """New memory costs more than the read: the kernel clears it page by page."""
+    ref = _write(layout, b"a" * SLICE + b"b" * SLICE + b"c" * SLICE)
+    reader = BodyReader(FILES, layout, ref)
+    first, second = reader.read(Span(0, SLICE)), reader.read(Span(SLICE, 2 * SLICE))
+    assert (bytes(first), bytes(second)) == (b"a" * SLICE, b"b" * SLICE)
+    kept, address = first[:3], _address(second)
+    del first, second
+    assert _address(reader.read(Span(2 * SLICE, 3 * SLICE))) == address
+    assert bytes(kept) == b"aaa"
+    reader.close()
+
+
+def _address(view: memoryview) -> int:
+    return ctypes.addressof(view.obj)  # type: ignore[arg-type] # a slot is a ctypes array
 
 
 class _WritebackFiles(JournalFiles):

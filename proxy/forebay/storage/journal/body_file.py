@@ -24,11 +24,14 @@ from forebay.core.errors import StorageError
 from forebay.protocol.body.crc64 import crc64
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout, new_id
+from forebay.storage.slab_allocator import allocate_buffer, populate
 
 SLICE: Final = 1 << 20
 """Bytes of a body that have a checksum of their own."""
-REMOVED: Final = 4 << 20
+REMOVED: Final = 1 << 20
 """Bytes of a body that are removed at a time."""
+READ_STEP: Final = 128 << 10
+"""Bytes of a body that are read at a time, for the same reason: the loop may be due, and has the same core."""
 _WRITEBACK: Final = 4 << 20
 """Bytes that are written to the disk while the rest of the body still comes."""
 
@@ -118,6 +121,7 @@ def remove_body(files: JournalFiles, path: str) -> None:
         with suppress(OSError):  # what is not cut off goes with the descriptor
             for size in range(files.size(fd) - REMOVED, 0, -REMOVED):
                 files.truncate(fd, size)
+                files.yield_core()
     finally:
         files.close(fd)
 
@@ -148,13 +152,26 @@ class BodyReader:
         """Returns bytes of the body; whole slices are read and verified for it."""
         first, last = within.start // SLICE, -(-within.stop // SLICE)
         start, stop = first * SLICE, min(last * SLICE, self._ref.size)
-        content = memoryview(self._files.read(self._fd, stop - start, start))
+        content = allocate_buffer(stop - start, populated=READ_STEP)
         for number in range(first, last):
             offset = number * SLICE - start
-            piece = content[offset : min(offset + SLICE, stop - start)]
-            if len(content) < stop - start or crc64(piece) != self._sums[number]:
-                raise BodyDamaged(f"the body {self._ref.id} is damaged in its MiB {number}")
-        return content[within.start - start : within.stop - start]
+            self._read_slice(number, content, offset, min(offset + SLICE, stop - start))
+        return content[within.start - start : within.stop - start].toreadonly()
+
+    def _read_slice(self, number: int, content: memoryview, offset: int, end: int) -> None:
+        """Fills `content` from `offset` to `end` with a slice of the body. The buffer has anything in it before."""
+        checksum, start = 0, number * SLICE - offset
+        for at in range(offset, end, READ_STEP):
+            step = content[at : min(at + READ_STEP, end)]
+            populate(content, at, briefly=True)
+            if self._files.read_into(self._fd, step, start + at) < len(step):
+                break
+            checksum = crc64(step, checksum)
+            self._files.yield_core()
+        else:
+            if checksum == self._sums[number]:
+                return
+        raise BodyDamaged(f"the body {self._ref.id} is damaged in its MiB {number}")
 
     def close(self) -> None:
         """Closes the file. Readers of what was returned are not affected."""

@@ -4,7 +4,7 @@ Tests put a disk in its place that fails the N-th call, or that forgets, tears a
 (tests/harness/crash_disk.py). Every method raises OSError.
 
 https://man7.org/linux/man-pages/man2/fsync.2.html
-https://man7.org/linux/man-pages/man2/pwritev.2.html
+https://man7.org/linux/man-pages/man2/preadv.2.html
 https://man7.org/linux/man-pages/man2/sync_file_range.2.html
 https://man7.org/linux/man-pages/man2/fcntl_locking.2.html
 """
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from forebay.core.buffers import Buffer
+from forebay.core.core_yield import CoreYield
 from forebay.storage.durable_files import sync_directory
 
 _MOST_BUFFERS: Final = 1000
@@ -34,6 +35,8 @@ class JournalFiles:
 
     def __init__(self, on_sync: Callable[[float], None] = lambda _seconds: None) -> None:
         self._on_sync = on_sync
+        self.yield_core = CoreYield()
+        """Called between two steps of long work."""
 
     def create(self, path: str) -> int:
         """Returns a descriptor of a new file. Its name is durable after `sync_directory`, not before."""
@@ -117,6 +120,16 @@ class JournalFiles:
                 break
             content += more
         return content
+
+    def read_into(self, fd: int, buffer: memoryview, offset: int) -> int:
+        """Fills a buffer. Returns the number of bytes read: fewer than it has where the file ends."""
+        filled = 0
+        while filled < len(buffer):
+            got = os.preadv(fd, [buffer[filled:]], offset + filled)
+            if not got:
+                break
+            filled += got
+        return filled
 
     def has_name(self, fd: int, path: str) -> bool:
         """Whether a file is to be found by its path: its directory may have been removed, moved, or covered by a mount.
