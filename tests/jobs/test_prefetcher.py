@@ -101,6 +101,26 @@ async def test_what_is_cached_already_is_not_claimed() -> None:
         assert test.counted["fetched"] == BLOCK
 
 
+@pytest.mark.parametrize("size", [1, BLOCK - 1, BLOCK, BLOCK + 1])
+async def test_a_small_object_is_found_as_it_is_fetched(size: int) -> None:
+    request = PrefetchRequest(NAME, 0, None, "plan")
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, size)
+        first = await test.prefetcher.fetch(request)
+        waiting = test.prefetcher.find_nowait(request)
+        assert waiting is not None
+        assert (waiting[:4], waiting.ticket > 0) == (("fetched", size, size, size), True)
+        await test.read(Span(0, size))
+        test.prefetcher.finish([first.ticket])
+        assert test.prefetcher.tickets == 1, "the other reader's"
+        test.prefetcher.finish([waiting.ticket])
+        found = test.prefetcher.find_nowait(request)
+        assert found == await test.prefetcher.fetch(request) == PrefetchOutcome("fetched", size, size)
+        assert len(test.rig.tiers.memory.ahead) == 0
+        test.rig.tiers.memory.forget(NAME)
+        assert test.prefetcher.find_nowait(request) is None
+
+
 async def test_what_is_all_here_is_found_without_a_turn() -> None:
     request = PrefetchRequest(NAME, 0, None, "plan")
     async with ahead_rig() as test:

@@ -81,7 +81,9 @@ class Prefetcher:
         found = self._resolver.resolve_nowait(LookupRequest(request.name, decision, None, identity=request.identity))
         if found is None:
             return None
-        size = found.head.size
+        head, size = found.head, found.head.size
+        if found.stored is None and 0 < size <= head.block_size and not request.start and request.stop is None:
+            return self._find_block(BlockId(request.name, head.generation, 0), size)  # as most objects are
         stop = size if request.stop is None else min(request.stop, size)
         if stop - request.start > PIECE:
             return None
@@ -95,6 +97,13 @@ class Prefetcher:
         for block in claimed:
             self._ahead.claim(block, view.block_length(block.number))
         return self._outcome(view, size, max(request.start, stop), claimed)
+
+    def _find_block(self, block: BlockId, size: int) -> PrefetchOutcome | None:
+        """Likewise, of an object that is one block."""
+        if self._ahead.has(block):
+            self._ahead.claim(block, size)
+            return PrefetchOutcome("fetched", size, size, size, self._tickets.issue([block]))
+        return PrefetchOutcome("fetched", size, size) if self._tiers.has(block) else None
 
     async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
         """Fetches a piece, if there is room for it. Never raises ForebayError."""

@@ -264,6 +264,18 @@ async def test_a_key_is_found_wherever_it_is(tmp_path: Path) -> None:
     table.close()
 
 
+@pytest.mark.parametrize("length", [1, 500])
+async def test_keys_of_short_and_long_tables_are_picked(tmp_path: Path, length: int) -> None:
+    names = [f"{number:04}{'ä' * length}" for number in range(1200)]
+    body = "".join(f"{name}\n" for name in names).encode()
+    kept = await receive(PlanStore(tmp_path), body)
+    table = KeyTable(tmp_path / kept.id)
+    assert (len(body) > 1 << 20) is (length > 1)
+    wanted = [1199, 0, 1, 500, 500]
+    assert table.pick(wanted) == [names[number] for number in wanted]
+    table.close()
+
+
 async def test_without_a_directory_nothing_is_received() -> None:
     store = PlanStore(None)
     with pytest.raises(S3Error, match=r"set server\.state_dir") as refused:

@@ -57,6 +57,25 @@ def test_a_read_matches_every_range_that_it_overlaps() -> None:
     assert [entry.number for entry in window.match("a", Span(29, 31))] == [3]
 
 
+@given(st.lists(st.booleans(), max_size=40), st.randoms(use_true_random=False))
+def test_cached_entries_count_as_fetched_ones(are_cached: list[bool], chance: random.Random) -> None:
+    window, fetched = window_of(*keys(len(are_cached))), window_of(*keys(len(are_cached)))
+    fetch_all(fetched)
+    while (entry := window.next_pending()) is not None:
+        if are_cached[entry.number]:
+            window.note_cached(entry, 10)
+        else:
+            window.begin(entry, 10)
+            window.arrive(entry, 10)
+            window.settle(entry)
+    for number in chance.sample(range(len(are_cached)), len(are_cached)):
+        shown = [(each.lead, each.lead_entries, each.base, each.front, each.next) for each in (window, fetched)]
+        assert shown[0] == shown[1]
+        assert window.match(str(number), WHOLE) != []
+        assert fetched.match(str(number), WHOLE) != []
+    assert (window.is_read, window.lead) == (True, 0)
+
+
 def test_what_is_loaded_reaches_beyond_reader_and_fetcher() -> None:
     window = PlanWindow(3 * SPREAD)
     while missing := window.missing():

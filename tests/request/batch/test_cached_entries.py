@@ -7,7 +7,9 @@ from pathlib import Path
 from multidict import CIMultiDict
 
 from forebay.core.byte_ranges import Span
+from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
+from forebay.core.read_stream import ReadBatch, ReadStream
 from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
@@ -115,3 +117,43 @@ async def test_what_is_found_are_the_bytes_of_the_range(tmp_path: Path) -> None:
             for start, end in NOT_FOUND_OF_LARGE:
                 assert isinstance(lookup.find(BatchEntry("large", start, end)), AdmittedEntry), (start, end)
             assert isinstance(lookup.find(BatchEntry("small", 1000, None)), AdmittedEntry)
+
+
+async def test_a_repeated_read_of_all_of_an_object_is_a_number(tmp_path: Path) -> None:
+    """As a read of the fast lane is, so that plans, recordings and statistics count both alike."""
+    rest = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rest) as rig:
+        origin.store.put("b", "small", SMALL)
+        assert (await rig.client().request("GET", path_of("b", "small"))).body == SMALL
+        parts, policy, batches = rig.parts, rig.parts.context.policy(), list[ReadBatch]()
+        reads = ReadStream(parts.context.timers)
+        cached = CachedEntries(parts.metadata.resolver, parts.metadata.packed, parts.storage.tiers, reads)
+        principal = policy.keyring.principal("trainer")
+        assert principal is not None
+        admission = admit_form(policy, principal, Target("", "", "b", "batch", ()), CIMultiDict())
+        lookup = BatchLookup(cached, admission, no_cache=False)
+
+        def read(start: int = 0, end: int | None = None) -> None:
+            found = lookup.find(BatchEntry("small", start, end))
+            assert found is not None
+            assert not isinstance(found, EntryInFiles | AdmittedEntry)
+            lookup.report(found[0], found[1], found[3])
+
+        read()
+        assert reads.deliver() == 0, "nobody subscribes"
+        end = reads.subscribe(batches.append)
+        read(0, 1)
+        for _ in range(3):
+            read()
+        assert reads.deliver() == 4
+        [group] = batches.pop().groups
+        assert (len(group.transient), group.known.keys) == (1, ["small"])
+        name, whole = ObjectName("b", "small"), Span(0, len(SMALL))
+        expected = ObjectRead(name, whole, len(SMALL), "trainer", "**", "hit-memory", 1.0, "")
+        assert list(group.reads()) == [expected._replace(span=Span(0, 1)), expected, expected, expected]
+        end()
+        read()
+        end = reads.subscribe(batches.append)
+        read()
+        assert reads.deliver() == 1, "what was read while nobody subscribed is left out"
+        end()

@@ -40,7 +40,7 @@ from forebay.jobs.plans.plan_slots import PlanSlot, plan_to_displace
 from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
 from forebay.jobs.plans.plan_window import PlanStart
 from forebay.peers.node_reads import NodeReads
-from forebay.policy.access import permit_read
+from forebay.policy.access import ReadPermits
 from forebay.request.admission import GatewayPolicy
 
 MAX_PLANS: Final = 64
@@ -312,12 +312,12 @@ class PlanCoordinator:
             nonlocal known
             policy = self._policy()
             if known is None or known[0] is not policy:
-                known = policy, self._allowance(policy, principal_id)
+                known = policy, self._allowance(policy, bucket, principal_id)
             return known[1]
 
         return allowance
 
-    def _allowance(self, policy: GatewayPolicy, principal_id: str) -> Allowance | None:
+    def _allowance(self, policy: GatewayPolicy, bucket: str, principal_id: str) -> Allowance | None:
         keyring = policy.keyring
         principal = keyring.open_principal or keyring.principals.get(principal_id, keyring.anonymous)
         if principal is None or principal.id != principal_id:
@@ -327,8 +327,9 @@ class PlanCoordinator:
             running = sum(runner.state == "running" for runner in self._runners.values())
             return min(policy.rules.decide(name).plan_horizon, self._capacity() // max(1, running))
 
+        permits = ReadPermits(principal, bucket)
         return Allowance(
-            lambda name: permit_read(principal, name) is not None,
+            lambda name: permits.permit(name) is not None,
             keyring.origin_identities.get(principal_id),
             horizon,
             lambda name: policy.rules.decide(name).rule,

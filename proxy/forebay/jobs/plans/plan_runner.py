@@ -245,7 +245,6 @@ class PlanRunner:
                 return False
             if found == MAX_FOUND:
                 return True
-            window.begin(entry, expected)
             request = self._request(entry, entry.start, allowance.identity)
             if not allowance.permits(request.name):
                 self._fail(entry)
@@ -256,6 +255,7 @@ class PlanRunner:
                 self._note_found(entry, here)
                 expected = self.pace.expected_size(horizon)
             else:
+                window.begin(entry, expected)
                 self._in_flight += 1
                 self._spawn(self._fetch(entry, allowance.identity), f"fetch {entry.key} ahead")
         return False
@@ -263,8 +263,7 @@ class PlanRunner:
     def _note_found(self, entry: WindowEntry, here: PrefetchOutcome) -> None:
         entry.tickets += (here.ticket,) if here.ticket else ()
         self._cached_in_row, self._retry.left_out = (0 if here.ticket else self._cached_in_row + 1), 0
-        self.window.arrive(entry, here.stop - entry.start)
-        self.window.settle(entry)
+        self.window.note_cached(entry, here.stop - entry.start)
         self.pace.entry_found(entry.size)
 
     def _request(self, entry: WindowEntry, position: int, identity: OriginIdentity | None) -> PrefetchRequest:

@@ -149,13 +149,12 @@ class PlanWindow:
         candidates = self._by_key.get(key)
         if candidates is None:
             return []
-        ranges = set[tuple[int, int | None]]()
-        found = []
-        for entry in candidates:
-            bounds = (entry.start, entry.stop)
-            if bounds not in ranges and entry.overlaps(span):
-                ranges.add(bounds)
-                found.append(entry)
+        found = [entry for entry in candidates if entry.overlaps(span)]
+        if len(found) > 1:
+            firsts: dict[tuple[int, int | None], WindowEntry] = {}
+            for entry in found:
+                firsts.setdefault((entry.start, entry.stop), entry)
+            found = list(firsts.values())
         for entry in found:
             entry.is_read = True
             self.front = max(self.front, entry.number + 1)
@@ -193,7 +192,7 @@ class PlanWindow:
         """Gives up what is left unread far behind the front: more than `most` bytes of the lead there, or more than
         SPREAD entries."""
         found = self.give_up_before(self.front - SPREAD) if self.front - SPREAD > self.base else []
-        if self.front - self._near <= self.base:
+        if self.front - self._near <= self.base or self.lead <= most:
             return found
         behind = [self._entries[each] for each in range(self.base, self.front) if each in self._entries]
         excess = sum(entry.counted for entry in behind) - most
@@ -222,6 +221,12 @@ class PlanWindow:
         """An entry is being fetched, and counts `expected` bytes until it is known how many it has."""
         entry.state = "fetching"
         self._change(entry, expected=expected)
+        self.next = max(self.next, entry.number + 1)
+
+    def note_cached(self, entry: WindowEntry, size: int) -> None:
+        """All `size` bytes of the next pending entry are cached: it needs no fetch."""
+        entry.state, entry.size = "here", size
+        self.lead += size
         self.next = max(self.next, entry.number + 1)
 
     def arrive(self, entry: WindowEntry, size: int) -> None:

@@ -22,6 +22,7 @@ from forebay.core.byte_ranges import Span, blocks_touching
 from forebay.core.events import ObjectRead
 from forebay.core.heads import Head
 from forebay.core.names import BlockId
+from forebay.core.read_log import NO_LOG, LogContext, ReadLog
 from forebay.core.read_stream import ReadStream
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolver import Resolver
@@ -44,13 +45,16 @@ EntrySource: TypeAlias = Literal["memory", "ssd"]
 class PreparedEntry:
     """The read of one object by one principal, admitted under one policy, and the head that answers it."""
 
-    __slots__ = ("admitted", "block", "fresh_from", "fresh_until", "head", "policy")
+    __slots__ = ("admitted", "block", "fresh_from", "fresh_until", "head", "policy", "read_code", "read_log")
 
     def __init__(self, policy: GatewayPolicy, admitted: AdmittedEntry, head: Head) -> None:
         self.policy, self.admitted, self.head = policy, admitted, head
         self.block = BlockId(admitted.name, head.generation, 0)
         """The first block."""
         self.fresh_from, self.fresh_until = freshness_lifetime(head.validated_at, admitted.decision.freshness)
+        self.read_log: ReadLog = NO_LOG
+        """The log that has reads of all of it, and the code of such a read there (core.read_stream.add_whole)."""
+        self.read_code = 0
 
     @property
     def cost(self) -> int:
@@ -214,13 +218,23 @@ class BatchLookup:
         return found if isinstance(found, memoryview) else None
 
     def report(self, prepared: PreparedEntry, span: Span | None, source: EntrySource) -> None:
-        """Adds a read to the worker's stream; `span` None: of all."""
-        reads, size = self._cached.reads, prepared.head.size
-        span = span or Span(0, size)
-        if not reads.is_open or not span.length:
+        """Adds a read to the worker's stream; `span` None: of all, from memory, of an entry that stays prepared."""
+        reads = self._cached.reads
+        if not reads.is_open:
             return
         name, _, decision = prepared.admitted
+        if span is None:
+            if prepared.read_log.is_active:
+                prepared.read_log.append(prepared.read_code)
+                return
+            context, size = LogContext(name.bucket, self._principal, decision.rule, decision.track), prepared.head.size
+            noted = reads.add_whole(context, name.key, size, prepared.read_log, prepared.read_code)
+            prepared.read_log, prepared.read_code = noted
+            return
+        if not span.length:
+            return
         cache: Literal["hit-memory", "hit-ssd"] = "hit-memory" if source == "memory" else "hit-ssd"
+        size = prepared.head.size
         reads.add(ObjectRead(name, span, size, self._principal, decision.rule, cache, 1.0, decision.track))
 
 
