@@ -16,6 +16,7 @@ from forebay.core.errors import (
     OriginError,
     OriginUnreachable,
     S3Error,
+    SpoolFailed,
     SpoolFull,
     Throttled,
     access_denied,
@@ -79,6 +80,7 @@ async def handle(failing: Failing, method: str = "GET", keyring: Keyring = OPEN)
         (S3Error("PreconditionFailed", Condition="If-Match"), 412, "PreconditionFailed"),
         (Throttled("full"), 503, "SlowDown"),
         (SpoolFull("no room"), 503, "SlowDown"),
+        (SpoolFailed("/a/secret/path: No space left on device"), 503, "SlowDown"),
         (OriginUnreachable("a secret reason"), 503, "ServiceUnavailable"),
         (OriginBroken("a secret reason"), 503, "ServiceUnavailable"),
         (RuntimeError("a secret reason"), 500, "InternalError"),
@@ -127,6 +129,7 @@ async def test_a_request_without_proof_reaches_no_reader_or_writer(method: str) 
     ("failure", "level", "line"),
     [
         (Throttled("full"), logging.INFO, "ID: full"),
+        (SpoolFailed("/held: full"), logging.WARNING, "ID: a body can't be kept: /held: full (limits.held_path)"),
         (OriginUnreachable("no route"), logging.WARNING, "ID: the origin could not answer GetObject: no route"),
         (OriginCredentialFault("no key", ""), logging.INFO, "ID: the origin could not answer GetObject: no key"),
         (access_denied("no grant"), logging.INFO, "ID: AccessDenied: no grant"),

@@ -159,15 +159,18 @@ async def test_a_restart_finds_each_plan_in_its_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_list", [False, True])
-async def test_a_plan_that_the_disk_refuses_leaves_the_one_before(tmp_path: Path, is_list: bool) -> None:
+async def test_a_plan_that_the_disk_refuses_leaves_the_one_before(
+    tmp_path: Path, is_list: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     long = text([f"open/{number:09}" for number in range(20_000)])
     name = f"keys/{hashlib.sha256(long).hexdigest()}" if is_list else "order"
     async with rig_with_data(tmp_path) as (_, rig):
         await send(rig, KEYS)
         with file_size_limit(100_000):
             answer = await rig.client().request("PUT", path_of("b", f".forebay/plans/{name}"), (), long)
-        assert (answer.status, told(answer, "Code")) == (500, "InternalError")
+        assert (answer.status, told(answer, "Code"), answer.headers["Retry-After"]) == (503, "SlowDown", "1")
         assert "can't be kept in server.state_dir: File too large" in told(answer, "Message")
+        assert f"a plan can't be kept in {rig.directory / 'state'}" in caplog.text
         assert (await progress(rig))["entries"] == len(KEYS)
         assert len([each for each in (rig.directory / "state").glob("plans-*/*") if each.is_dir()]) == 1
 

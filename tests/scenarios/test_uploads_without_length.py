@@ -13,7 +13,8 @@ import pytest
 from harness.clients import UNSIGNED_PAYLOAD, Pairs, chunked
 from harness.fake.checksums import digest_of
 from harness.fake_origin import FakeOrigin
-from harness.inspection import error_code
+from harness.file_limit import file_size_limit
+from harness.inspection import error_code, run_loop_until
 from harness.raw_connection import RawAnswer, head_bytes
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, Rig
@@ -127,6 +128,28 @@ async def test_it_has_a_limit(tmp_path: Path, target: str, limit: str, status: i
             0,
             0,
         )
+
+
+@pytest.mark.parametrize("name", ["unknown length", "part of a plan", "recording"])
+async def test_a_full_disk_of_the_spool_slows_down(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    held = tmp_path / "held"
+    rest = f'[limits]\nheld_path = "{held}"\n'
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rest, buffers="16MiB") as rig:
+        origin.store.create_bucket("bucket")
+        client, content = rig.client(), bytes(8 << 20)
+        plan = f"/bucket/.forebay/plans/order?partNumber=1&uploadId={'0' * 32}"
+        target = {"unknown length": TARGET, "part of a plan": plan, "recording": "/bucket/.forebay/recordings/order"}
+        with file_size_limit(1 << 20):
+            request = client.sign("PUT", target[name], (), content, payload=UNSIGNED_PAYLOAD)
+            answer = await client.send(chunked(request, 1 << 16) if name == "unknown length" else request)
+        assert (answer.status, error_code(answer), answer.headers["Retry-After"]) == (503, "SlowDown", "1")
+        assert b"limits.held_path" in answer.body
+        assert f"a body can't be kept: {held}: File too large" in caplog.text
+        assert "Traceback" not in caplog.text
+        storage = rig.parts.storage
+        assert (len(storage.spool), storage.spool.in_use) == (0, 0)
+        await run_loop_until(lambda: storage.budget.in_use == 0)  # what the connection has received
+        assert [seen for seen in origin.log.requests if seen.bucket is not None] == []
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,15 @@
 
 import fcntl
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from forebay.storage.private_directory import PrivateDirectory
+from forebay.core.errors import StartError
+from forebay.storage.private_directory import PrivateDirectory, temporary_directory
+from harness.file_limit import file_size_limit
+from harness.forked import in_a_fork
 
 PREFIX = "forebay-test-"
 
@@ -83,3 +87,15 @@ def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:
         assert (left / "content").exists()
     made_in(tmp_path).remove()
     assert not left.exists()
+
+
+def test_a_system_without_temporary_files_is_a_start_error() -> None:
+    """As a container whose root is read-only, and which has no volume for /tmp."""
+
+    def look() -> str:
+        tempfile.tempdir = None
+        with file_size_limit(0), pytest.raises(StartError, match="TMPDIR") as refused:
+            temporary_directory()
+        return str(refused.value)
+
+    assert "no directory for temporary files can be written (TMPDIR): " in in_a_fork(look)

@@ -8,7 +8,7 @@
     ├── Throttled                 a budget or a limit is used up; the client gets 503 SlowDown
     ├── StorageError              bytes could not be kept or found again
     │   ├── SpoolFull                 the spool has reached its limit; the client gets 503 SlowDown
-    │   ├── SpoolFailed               the spool's disk failed
+    │   ├── SpoolFailed               the spool's disk failed; the client gets 503 SlowDown
     │   ├── SsdUnusable               the SSD tier's directory can't be used; Forebay serves without it
     │   │   └── SsdInUse                  another Forebay has it
     │   └── IndexDamaged              the SSD tier's index is damaged; it is rebuilt, else discarded
@@ -190,7 +190,8 @@ class SpoolFull(StorageError):
 
 
 class SpoolFailed(StorageError):
-    """The spool's disk refused a write or a read. Bytes still in memory are kept."""
+    """The spool's disk refused a write or a read. Bytes still in memory are kept. The message is for the log; it names
+    the directory."""
 
 
 class SsdUnusable(StorageError):

@@ -6,7 +6,6 @@ being taken), the namespaces that were listed longest ago are dropped.
 A write through Forebay marks its key in every snapshot of its namespace, and in those of the walks (`fence`).
 """
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from forebay.namespace.snapshot import Snapshot
 from forebay.namespace.snapshot_file import SnapshotFile
 from forebay.namespace.snapshot_walk import SnapshotWalk
 from forebay.protocol.xml.listed_page import ListingForm
+from forebay.storage.private_directory import temporary_directory
 
 MAX_NAMESPACES: Final = 64
 
@@ -83,7 +83,7 @@ class Namespaces:
     def __init__(self, directory: Path | None, capacity: int) -> None:
         """`directory`: of the snapshots' files, None for the system's temporary one. `capacity`: bytes of all of
         them."""
-        self._directory = Path(tempfile.gettempdir()) if directory is None else directory
+        self._directory = temporary_directory() if directory is None else directory
         self._capacity = capacity
         self._table: dict[tuple[str, str], Namespace] = {}
 

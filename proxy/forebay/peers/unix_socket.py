@@ -14,13 +14,12 @@ import secrets
 import signal
 import socket
 import struct
-import tempfile
 from pathlib import Path
 from typing import Final
 
 from forebay.core.errors import PeerNotListening, PeerUnavailable, WorkerStartError
 from forebay.peers.frames import Channel
-from forebay.storage.private_directory import PrivateDirectory
+from forebay.storage.private_directory import PrivateDirectory, temporary_directory
 
 PREFIX: Final = "forebay-node-"
 READ_BUFFER: Final = 1 << 20
@@ -33,7 +32,7 @@ _CREDENTIALS: Final = struct.Struct("3i")
 def make_socket_directory(workers: int, parent: Path | None = None) -> PrivateDirectory:
     """Returns a new directory for the sockets of a node. Raises WorkerStartError."""
     try:
-        directory = PrivateDirectory.create(parent or Path(tempfile.gettempdir()), PREFIX)
+        directory = PrivateDirectory.create(parent or temporary_directory(), PREFIX)
     except OSError as failure:
         raise WorkerStartError(f"the workers' socket directory can't be created (TMPDIR): {failure}") from failure
     excess = len(os.fsencode(longest_socket_path(directory.path, workers))) - _MAX_PATH

@@ -25,7 +25,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Final
 
-from forebay.core.errors import OriginCredentialFault, OriginError, S3Error, SpoolFull, Throttled
+from forebay.core.errors import OriginCredentialFault, OriginError, S3Error, SpoolFailed, SpoolFull, Throttled
 from forebay.core.request_record import HOST_ID, RequestRecord
 from forebay.core.requester import requester
 from forebay.protocol.cors_preflight import PREFLIGHT
@@ -179,6 +179,10 @@ class Gateway:
             await self._refuse(S3Error("SlowDown"), request, reply, record)
         except SpoolFull as error:
             await self._refuse(S3Error("SlowDown", str(error)), request, reply, record)
+        except SpoolFailed as error:
+            _log.warning("%s: a body can't be kept: %s (limits.held_path)", record.request_id, error)
+            message = "Forebay has no room on its disk to keep this body (limits.held_path). Please try again."
+            await self._refuse(S3Error("SlowDown", message), request, reply, record)
         except OriginError as error:
             # A refused credential is logged where it is found, at intervals: it fails every request.
             level = logging.INFO if isinstance(error, OriginCredentialFault) else logging.WARNING

@@ -74,7 +74,7 @@ class ResourceUploads:
         return secrets.token_hex(_ID_BYTES)
 
     async def add_part(self, admission: Admission, body: IncomingBody, length: int) -> str:
-        """Keeps a part of `length` bytes. Returns its ETag. Raises S3Error, SpoolFull, Throttled."""
+        """Keeps a part of `length` bytes. Returns its ETag. Raises S3Error, SpoolFull, SpoolFailed, Throttled."""
         key, number = _upload_of(admission), admission.target.param("partNumber") or ""
         if not number.isascii() or not number.isdecimal() or int(number[:6]) not in _PART_NUMBERS:
             raise S3Error("InvalidArgument", "A part number is from 1 to 10000.", ArgumentName="partNumber")

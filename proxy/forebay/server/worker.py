@@ -39,6 +39,7 @@ from forebay.server.worker_tasks import CHECK_INTERVAL, WorkerTasks, reload_cert
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import Settings
 from forebay.storage.cache_origin import cache_origins
+from forebay.storage.private_directory import temporary_directory
 from forebay.storage.run_record import NodeRun, begin_run, remove_stale_record
 
 if TYPE_CHECKING:  # only with a journal
@@ -100,6 +101,7 @@ class Worker:
     async def start(self) -> None:
         """Starts; returns when requests are served. Raises StartError, SettingsError."""
         server, member = self._settings.server, self._membership
+        temporary_directory()  # parts look for it when some of them are there, which nobody would close
         plain = secure = admin = None
         with contextlib.ExitStack() as opened:
 

@@ -18,8 +18,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Self
 
+from forebay.core.errors import StartError
+
 _LOCK: Final = "lock"
 _NO_LINK: Final = os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def temporary_directory() -> Path:
+    """Returns the directory of the system for temporary files. Raises StartError if none can be written."""
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError as error:
+        raise StartError(f"no directory for temporary files can be written (TMPDIR): {error.strerror}") from error
 
 
 class PrivateDirectory:

@@ -22,7 +22,6 @@ days without use, the next body gets another one.
 import asyncio
 import itertools
 import os
-import tempfile
 import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -33,7 +32,7 @@ from typing import Final
 from forebay.core.buffers import Piece
 from forebay.core.errors import SpoolFailed, SpoolFull
 from forebay.core.fair_semaphore import FairSemaphore
-from forebay.storage.private_directory import PrivateDirectory, remove_abandoned
+from forebay.storage.private_directory import PrivateDirectory, remove_abandoned, temporary_directory
 
 PIECE: Final = 256 << 10
 """Bytes that are read from a file at a time."""
@@ -60,7 +59,7 @@ class Spool:
         self._budget = budget
         self._share = share
         self._wait = wait
-        self._parent = parent if parent is not None else Path(tempfile.gettempdir())
+        self._parent = parent if parent is not None else temporary_directory()
         self._directory: PrivateDirectory | None = None
         self._directory_lock = threading.Lock()
         self._numbers = itertools.count()
@@ -135,6 +134,10 @@ class Spool:
     def remove(self, body: "SpooledBody") -> None:
         """Removes a released body."""
         self._bodies.discard(body)
+
+    def failed(self, failure: OSError) -> SpoolFailed:
+        """Returns the failure to write a file."""
+        return SpoolFailed(f"{self._parent}: {failure.strerror}")
 
     def new_file(self) -> Path:
         """Returns the path of a new body's file. In a thread. Raises OSError."""
@@ -218,7 +221,7 @@ class SpooledBody:
             try:
                 await asyncio.to_thread(self._append_to_file, pieces)
             except OSError as failure:
-                raise SpoolFailed(str(failure)) from failure
+                raise self._spool.failed(failure) from failure
             if self not in self._spool:  # released while it was written
                 return
             del self._memory[: len(pieces)]
@@ -299,9 +302,9 @@ async def _read(path: Path, start: int, stop: int) -> AsyncIterator[bytes]:
         try:
             piece = await asyncio.to_thread(_read_piece, path, start, min(PIECE, stop - start))
         except OSError as failure:
-            raise SpoolFailed(str(failure)) from failure
+            raise SpoolFailed(f"{path.parent}: {failure.strerror}") from failure
         if not piece:
-            raise SpoolFailed("the file of a spooled body is shorter than it was")
+            raise SpoolFailed(f"{path}: the file of a spooled body is shorter than it was")
         start += len(piece)
         yield piece
 

@@ -10,18 +10,15 @@ any other.
 Not for aws-chunked bodies, which announce their decoded length.
 """
 
-import logging
 from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from forebay.core.errors import S3Error, SpoolFailed
+from forebay.core.errors import S3Error
 from forebay.protocol.body.payload import AwsChunkedPayload, can_never_verify, payload_form
 from forebay.protocol.exchange import Body, Request
 from forebay.storage.spool import SPILL_SIZE, Spool, SpooledBody
 from forebay.write.forward_request import ForwardRequest
-
-_log = logging.getLogger(__name__)
 
 _OBJECTS: Final = frozenset({"PutObject", "UploadPart"})
 
@@ -37,17 +34,14 @@ class LengthSpooler:
 
     async def spool(self, forward: ForwardRequest) -> ForwardRequest:
         """Returns the request with its body spooled and a length, if it has a body of unknown length; else the same
-        request. The caller releases the spooled body. Raises S3Error, Throttled."""
+        request. The caller releases the spooled body. Raises S3Error, Throttled, SpoolFull,
+        SpoolFailed."""
         if not _has_unknown_length(forward):
             return forward
         limit = self._largest_body if forward.operation.name in _OBJECTS else self._largest_document
         spooled = self._spool.create()
         try:
             await _fill(spooled, forward.request.body, limit)
-        except SpoolFailed as error:
-            spooled.release()
-            _log.error("a body of unknown length can't be held: %s", error)
-            raise S3Error("InternalError", "There is no room to hold a body of unknown length.") from error
         except BaseException:
             spooled.release()
             raise

@@ -9,6 +9,7 @@ file `order` says which of two was kept first. No clock is asked, as that can be
 
 import asyncio
 import fcntl
+import logging
 import os
 import secrets
 import shutil
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import BinaryIO, Final, Self
 
 from forebay.core.errors import S3Error
+
+_log = logging.getLogger(__name__)
 
 _ORDER: Final = "order"
 _LATEST: Final = ".order"
@@ -107,7 +110,7 @@ class PlanFiles:
         try:
             await asyncio.to_thread(self._write, pending, target)
         except OSError as error:
-            raise _no_room(error) from None
+            raise self._no_room(error) from None
 
     def _write(self, pending: dict[str, bytearray], target: Path | None) -> None:
         """`target`: the directory's name, where nothing more is to be written."""
@@ -131,6 +134,10 @@ class PlanFiles:
             self._locked = os.open(self._directory, os.O_RDONLY)
             with suppress(OSError):  # a file system without locks of directories: then nothing is taken for abandoned
                 fcntl.flock(self._locked, fcntl.LOCK_SH)
+
+    def _no_room(self, error: OSError) -> S3Error:
+        _log.warning("a plan can't be kept in %s: %s", self._root, error.strerror)
+        return S3Error("SlowDown", f"The plan can't be kept in server.state_dir: {error.strerror}.")
 
     def _unlock(self) -> None:
         if self._locked is not None:
@@ -158,7 +165,3 @@ def _next_order(root: Path) -> int:
         order = 1 + max(map(order_of, root.iterdir()), default=0)
     (root / _LATEST).write_text(str(order))
     return order
-
-
-def _no_room(error: OSError) -> S3Error:
-    return S3Error("InternalError", f"The plan can't be kept in server.state_dir: {error.strerror}.")

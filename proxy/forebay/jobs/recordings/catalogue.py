@@ -12,7 +12,6 @@ process.
 
 import asyncio
 import logging
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -28,7 +27,7 @@ from forebay.jobs.recordings.recording_filter import FilteredRecording
 from forebay.jobs.recordings.unwritten_changes import Change, UnwrittenChanges, write_changes
 from forebay.policy.anchor_index import AnchorIndex
 from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, RecordingPage
-from forebay.storage.private_directory import PrivateDirectory
+from forebay.storage.private_directory import PrivateDirectory, temporary_directory
 
 MAX_SAVED: Final = 256
 """Saved recordings of a node: each has its anchors in memory."""
@@ -222,7 +221,7 @@ class RecordingCatalogue:
             await self._change(lambda files: files.create(recording, found.content))
         except OSError as error:
             await self._change(lambda files: files.remove(recording_id))
-            raise _not_kept(error) from None
+            raise self._not_kept(error) from None
         if previous is not None:
             self.remove(previous)
         self._recordings[recording_id] = recording
@@ -242,7 +241,7 @@ class RecordingCatalogue:
                 await self._change(lambda files: files.save(recording))
             except OSError as error:
                 recording.state, recording.name, recording.principal = before
-                raise _not_kept(error) from None
+                raise self._not_kept(error) from None
             if previous is not None and previous is not recording:
                 self.remove(previous)
             return recording
@@ -280,6 +279,10 @@ class RecordingCatalogue:
                 break
         return excess <= 0
 
+    def _not_kept(self, error: OSError) -> Throttled:
+        _log.warning("a recording can't be kept in %s: %s", self._directory, error.strerror)
+        return Throttled(f"the recording can't be kept: {error.strerror}")
+
     # The thread
 
     def _open_files(self) -> list[Recording]:
@@ -290,7 +293,7 @@ class RecordingCatalogue:
             except OSError as error:
                 _log.warning("recordings end with this process: %s can't be used: %s", directory, error.strerror)
         if self._files is None:
-            self._temporary = PrivateDirectory.create(Path(tempfile.gettempdir()), "forebay-recordings-")
+            self._temporary = PrivateDirectory.create(temporary_directory(), "forebay-recordings-")
             self._files = RecordingFiles(self._temporary.path / "recordings")
         return self._files.load()
 
@@ -328,7 +331,3 @@ class RecordingCatalogue:
 
     def _run(self, work: Callable[[], T]) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-
-def _not_kept(error: OSError) -> Throttled:
-    return Throttled(f"the recording can't be kept: {error.strerror}")

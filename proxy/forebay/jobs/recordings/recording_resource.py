@@ -15,7 +15,7 @@ from typing import Final
 
 from forebay.core.buffers import Piece
 from forebay.core.cooperative import run_cooperatively
-from forebay.core.errors import MalformedRecording, S3Error, SpoolFailed, Throttled, access_denied
+from forebay.core.errors import MalformedRecording, S3Error, Throttled, access_denied
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.recording_info import RecordingInfo
@@ -77,8 +77,6 @@ class RecordingResource:
                 spooled.append(piece)
                 await spooled.spill()
             found = await self._filter(spooled.pieces(), owner)
-        except SpoolFailed as failed:
-            raise Throttled(f"the upload can't be kept: {failed}") from None
         finally:
             spooled.release()
         if found.reads < MIN_READS:

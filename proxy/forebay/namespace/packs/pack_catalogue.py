@@ -20,7 +20,6 @@ origin (`look_for_tombstones`). Other nodes find it with their next refresh.
 
 import asyncio
 import logging
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -41,6 +40,7 @@ from forebay.policy.path_patterns import Pattern, literal_prefix
 from forebay.protocol.packs.pack_index import INDEX_SUFFIX
 from forebay.protocol.packs.tombstones import Tombstone, index_key_of
 from forebay.settings.freshness_values import Immutable, MaxAge
+from forebay.storage.private_directory import temporary_directory
 
 RETRY_PAUSE: Final = 5.0
 """Seconds after a failed refresh in which readers get the same error."""
@@ -85,7 +85,7 @@ class PackCatalogue:
         self._tasks = tasks
         self._observe = observe
         self._clock = clock
-        self.directory = Path(tempfile.gettempdir()) if directory is None else directory
+        self.directory = temporary_directory() if directory is None else directory
         """The directory of the copies of indexes."""
         self._known: dict[tuple[str, str], _Known] = {}
 
