@@ -55,6 +55,37 @@ async def test_pipelined_requests_are_answered_in_order(tmp_path: Path) -> None:
             assert [(await connection.answer()).body for _ in keys] == [key.encode() for key in keys]
 
 
+@pytest.mark.parametrize("line", [b"GET /bucket/key HTTP/2.0", b"GET /bucket/key HTTP/1.9", b"nonsense"])
+async def test_the_refusal_of_a_malformed_request_is_forebays(tmp_path: Path, line: bytes) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        reader, writer = await asyncio.open_connection("127.0.0.1", rig.worker.address[1])
+        writer.write(line + b"\r\nHost: h\r\n\r\n")
+        answer = await reader.read()
+        assert b" 405 Method" in answer or b" 400 Bad" in answer
+        assert b"\r\nServer: Forebay\r\n" in answer
+        writer.close()
+
+
+@pytest.mark.parametrize("protocol", ["h2c", "websocket"])
+async def test_bytes_behind_an_upgrade_are_no_request(tmp_path: Path, protocol: str) -> None:
+    """Clients of HTTP/2 ask for it so, by a request of its own, and go on in HTTP/1.1."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "key", b"bytes")
+        client = rig.client()
+        upgrade = client.sign("GET", "/bucket/key", (("Connection", "Upgrade"), ("Upgrade", protocol))).wire
+        inner = client.sign("DELETE", "/bucket/key").wire
+        put = client.sign("PUT", "/bucket/other", (), inner)
+        async with await client.open() as connection, asyncio.timeout(60):
+            for _ in range(2):
+                await connection.send(upgrade)
+                assert (await connection.answer()).body == b"bytes"
+            await connection.send(upgrade + put.wire[: -len(inner)])
+            answer = await connection.answer()
+            assert (answer.body, answer.headers["Connection"]) == (b"bytes", "close")
+            assert await connection.ended()
+        assert [seen.method for seen in origin.log.requests if seen.bucket is not None] == ["GET"]
+
+
 async def test_a_refused_body_is_not_read_as_the_next_request(tmp_path: Path) -> None:
     timers = ManualTimers()
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, timers) as rig:

@@ -8,7 +8,8 @@
 
 - While a read is being answered, or a body is being sent, further bytes wait (`_pending`), and the socket is not read.
 - Bytes behind a chunked body that has not been answered are dropped with the connection: parsers differ most on where
-  such a body ends, and no S3 client sends a request before it has its answer.
+  such a body ends, and no S3 client sends a request before it has its answer. So are bytes that came with a request to
+  switch protocols (Upgrade): aiohttp's parser in C loses those, and would read the next ones as a request.
 - How responses leave is in forebay.server.http.sending_connection; the timers of idle connections and heads, and
   refusals, are in forebay.server.http.aiohttp_connection.
 """
@@ -47,6 +48,7 @@ class ClientConnection(SendingConnection):
         "_is_only_request",
         "_is_reading",
         "_pending",
+        "came_alone",
     )
 
     def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop, services: ConnectionServices) -> None:
@@ -62,6 +64,8 @@ class ClientConnection(SendingConnection):
         """Whether the connection ends with the current answer."""
         self._is_only_request = False
         """Whether aiohttp has one request, head and all, and no byte more."""
+        self.came_alone = False
+        """Whether the request that aiohttp has was the last thing that came, and has no body."""
         self._awaits_request = True
         """Whether aiohttp is about to wait for a request: it has none, or the response to the one it had is written.
         On a busy server the next request always arrives before aiohttp's task has had its turn."""
@@ -95,11 +99,13 @@ class ClientConnection(SendingConnection):
     @property
     def is_idle(self) -> bool:
         """Whether the fast lane may answer here: aiohttp waits for a request, and what was written is leaving."""
+        return self._boundary.is_clean and self._is_free
+
+    @property
+    def _is_free(self) -> bool:
         waiter = self._waiter
-        return (
-            (self._awaits_request if waiter is None else not waiter.done())
-            and not (self._messages or self._paused or self._force_close or self._is_reading)
-            and self._boundary.is_clean
+        return (self._awaits_request if waiter is None else not waiter.done()) and not (
+            self._messages or self._paused or self._force_close or self._is_reading
         )
 
     @property
@@ -136,7 +142,9 @@ class ClientConnection(SendingConnection):
                     return
             elif not (data := self._answer_fast(lane, data)):
                 return
-        self._is_only_request, self._awaits_request = is_idle and data.find(_END) == len(data) - len(_END), False
+        is_head = data.find(_END) == len(data) - len(_END)
+        self.came_alone = is_head and self._is_free
+        self._is_only_request, self._awaits_request = is_idle and is_head, False
         super().data_received(data)
 
     def body_received(self, count: int) -> None:

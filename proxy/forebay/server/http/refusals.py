@@ -9,6 +9,7 @@ from forebay.core.errors import S3Error
 from forebay.core.request_record import HOST_ID
 from forebay.protocol.xml.s3_documents import error_document
 from forebay.server.fastpath.prepared_response import REQUEST_ID
+from forebay.server.http.aiohttp_exchange import SERVER_NAME
 
 _TOO_MANY_HEADERS: Final = "Too many headers received"
 """The message of an error of aiohttp, whose class stands for every bad request."""
@@ -42,7 +43,7 @@ def refused_request(error: S3Error, request_id: str) -> web.Response:
         status=error.status,
         body=error_document(error, request_id=request_id, host_id=HOST_ID),
         content_type="application/xml",
-        headers={REQUEST_ID: request_id},
+        headers={REQUEST_ID: request_id, "Server": SERVER_NAME},
     )
     response.force_close()
     return response

@@ -43,6 +43,11 @@ class RequestConnection(ReadConnection, ReplyConnection, Protocol):
         """Whether more requests have been parsed than are being answered."""
         ...
 
+    @property
+    def came_alone(self) -> bool:
+        """Whether nothing has come behind the head of the request."""
+        ...
+
     def release_buffer(self, content: StreamReader) -> None:
         """Note that no more of this body is read."""
 

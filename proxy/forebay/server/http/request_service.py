@@ -130,11 +130,14 @@ class RequestService:
         record = RequestRecord(request.method, time.monotonic(), new_request_id(), peer=connection.peer)
         is_too_large = head_size(request) > self._limits.header_size
         is_chunked = "Transfer-Encoding" in request.headers
+        is_upgrade = "Upgrade" in request.headers
 
         def is_last() -> bool:
             # No S3 client sends a request behind a chunked body before it has its answer, but that is what a body looks
             # like whose end two parsers see in two places. Asked before the response's head leaves: a client that has
             # it may send its next request at once, and is to find the connection open.
+            if is_upgrade and not connection.came_alone:
+                return True  # what followed it is lost in aiohttp's parser
             return self.is_draining or is_too_large or (is_chunked and connection.is_pipelined)
 
         stall = self._limits.stall
