@@ -59,6 +59,7 @@ async def test_responses_come_in_any_order_and_failures_with_their_type(tmp_path
         with pytest.raises(Throttled, match="not now"):
             await peer.call({"kind": "fails"})
         assert await peer.call_until_acked({"kind": "fence", "names": []}, 5.0), "acknowledged without a service"
+        assert await peer.answer_until_acked({"kind": "quick", "value": 8}, 5.0) == {"value": 8}
 
 
 async def test_a_call_without_a_listener_raises_peer_unavailable(tmp_path: Path) -> None:
@@ -73,6 +74,7 @@ async def test_a_call_without_a_listener_raises_peer_unavailable(tmp_path: Path)
     with pytest.raises(PeerUnavailable):
         await peer.call({"kind": "fence"})
     assert await peer.call_until_acked({"kind": "fence"}, 5.0) is None
+    assert await peer.answer_until_acked({"kind": "is_being_deleted"}, 5.0) is None
     peer.notify({"kind": "write_ended"})
     await tasks.wait_idle()
 

@@ -52,6 +52,7 @@ scenarios/test_packing.py                server/admin/schema/pack_request
 scenarios/test_packed_objects.py         metadata/packed_objects
 scenarios/test_packed_objects.py         namespace/packs/pack_catalogue
 scenarios/test_packed_deletions.py       write/packed_deletions
+scenarios/test_packed_writes_at_once.py  write/member_writes
 jobs/packing/test_multipart_writer.py    origin/small_objects
 scenarios/test_batch_members.py          request/batch/member_reads
 client/cli/test_commands.py              client/cli/client_command client/cli/job_run

@@ -261,11 +261,11 @@ class SizeContradicted(OriginBroken):
 
 
 class WriteRefused(OriginBroken):
-    """The origin has refused an object that Forebay writes for a job. `status`: of its answer."""
+    """The origin has refused an object of Forebay's own. `status`: of its answer; `is_final`: it won't write it yet."""
 
     def __init__(self, reason: str, status: int) -> None:
         super().__init__(reason)
-        self.status = status
+        self.status, self.is_final = status, status < 500
 
 
 class OriginUnfit(OriginError):

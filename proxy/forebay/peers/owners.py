@@ -179,6 +179,14 @@ class Peers:
         )
         return dict(zip(self.others, instance_ids, strict=True))
 
+    async def answers_until_acked(self, request: Document) -> list[Document]:
+        """Calls a method in all others. Returns the response of each process that is there; one that hangs is
+        killed."""
+        responses = await asyncio.gather(
+            *(peer.answer_until_acked(request, FENCE_TIMEOUT) for peer in self.others.values())
+        )
+        return [response for response in responses if response is not None]
+
     async def call_all(self, request: Document) -> dict[int, Document]:
         """Calls a method in all others. Returns the responses of those that gave one."""
 

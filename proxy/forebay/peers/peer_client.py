@@ -89,6 +89,15 @@ class Peer:
         A worker hangs, and is killed, that takes longer than `deadline` seconds to answer; of a method that may be
         `slow`, longer than that to answer a ping.
         """
+        acked = await self._call_until_acked(request, deadline, slow=slow)
+        return acked[0] if acked is not None else None
+
+    async def answer_until_acked(self, request: Document, deadline: float) -> Document | None:
+        """Does what `call_until_acked` does, and returns the response; None: nobody listens."""
+        acked = await self._call_until_acked(request, deadline, slow=False)
+        return acked[1] if acked is not None else None
+
+    async def _call_until_acked(self, request: Document, deadline: float, *, slow: bool) -> tuple[str, Document] | None:
         while True:
             try:
                 return await self._call_acked(request, deadline, slow=slow)
@@ -97,20 +106,19 @@ class Peer:
             except PeerUnavailable:
                 await asyncio.sleep(RECONNECT_DELAY)
 
-    async def _call_acked(self, request: Document, deadline: float, *, slow: bool) -> str:
-        """Calls once and returns the instance id. Raises PeerUnavailable, also when the worker had to be killed."""
+    async def _call_acked(self, request: Document, deadline: float, *, slow: bool) -> tuple[str, Document]:
+        """Calls once and returns the instance id and the response. Raises PeerUnavailable, also when the worker had to
+        be killed."""
         async with self._kill_after(deadline):
             link = await self._connected()
             if not slow:
-                await link.call(request)
-                return link.instance_id
+                return link.instance_id, await link.call(request)
         response = link.start_call(request)
         try:
             while not (await asyncio.wait([response], timeout=SLOW_PING_INTERVAL))[0]:
                 async with self._kill_after(deadline):
                     await link.call({"kind": "ping"})
-            raise_for_failure(await response)
-            return link.instance_id
+            return link.instance_id, raise_for_failure(await response)
         finally:
             response.cancel()
 

@@ -70,4 +70,9 @@ class PackedConditions:
         if not is_deletion:
             headers[_NONE_MATCH] = _ANY
         request = forward.request._replace(headers=CIMultiDictProxy(headers))
-        return context._replace(forward=forward._replace(request=request))
+
+        async def verify() -> None:
+            if await self.as_write(context) is context:  # there is an object now, or no member any more
+                raise S3Error("PreconditionFailed", Condition=_MATCH)
+
+        return context._replace(forward=forward._replace(request=request), verify=verify)

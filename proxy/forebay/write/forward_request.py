@@ -4,6 +4,7 @@ A ForwardRequest exists only after its request was parsed, authenticated and aut
 whose name; a WriteContext adds what was decided about the write and where its answer goes.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from forebay.core.request_record import RequestRecord
@@ -73,3 +74,6 @@ class WriteContext(NamedTuple):
     """The rules' decision for the object; None for a bucket."""
     reply: Reply
     record: RequestRecord
+    verify: Callable[[], Awaitable[None]] | None = None
+    """Raises S3Error where a condition, which was evaluated here, does not hold any more. To be called when no other
+    write of the key is under way that this node carries. None: there is none."""

@@ -30,7 +30,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
-from forebay.core.errors import OriginError
+from forebay.core.errors import OriginError, WriteRefused
 from forebay.core.fences import Fences, InDoubtWrites, Tick
 from forebay.core.names import Generation, ObjectName
 from forebay.peers.frames import Document
@@ -205,15 +205,16 @@ class Invalidator:
     @asynccontextmanager
     async def announced(self, affected: AffectedKeys) -> AsyncGenerator[None]:
         """A write within this scope is in doubt in the other workers if this one dies, and in all of them if the origin
-        fails."""
+        fails, unless it refuses the write."""
         write = self.begin_write()
         message = encode_affected(affected) | {"keep": None, "write": write}
         await self._fence_others(affected, message)
         try:
             yield
-        except OriginError:
-            self.mark_in_doubt(affected)
-            await self._fence_others(affected, message)
+        except OriginError as failure:
+            if not (isinstance(failure, WriteRefused) and failure.is_final):
+                self.mark_in_doubt(affected)
+                await self._fence_others(affected, message)
             raise
         finally:
             self.end_write(write)

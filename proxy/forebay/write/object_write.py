@@ -14,13 +14,13 @@ The operation says which keys are affected: the object, the keys that a batch de
 """
 
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from forebay.core.cooperative import run_cooperatively
-from forebay.core.errors import ForebayError, OriginCredentialFault, S3Error, StorageError, Throttled
+from forebay.core.errors import ForebayError, OriginCredentialFault, S3Error, StorageError, Throttled, WriteRefused
 from forebay.core.heads import DURABLE_ORIGIN, HeaderPairs
 from forebay.core.names import ObjectName, is_reserved
 from forebay.core.task_registry import TaskRegistry
@@ -44,7 +44,8 @@ from forebay.write.incoming_body import IncomingBody
 from forebay.write.interim_responses import interims_of
 from forebay.write.invalidated_write import InvalidatedWrite
 from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket
-from forebay.write.packed_deletions import PackedDeletion, PackedDeletions
+from forebay.write.member_writes import MemberWrites
+from forebay.write.packed_deletions import PackedDeletion
 from forebay.write.reserved_deletions import BufferedReply, RemoveResource, answer_resources, without_resources
 from forebay.write.tracked_write import TrackedWrite, WriteTracker
 
@@ -101,15 +102,15 @@ class ObjectWriter:
         tracker: WriteTracker,
         tasks: TaskRegistry,
         write_back: "WriteBack | None" = None,
-        deletions: PackedDeletions | None = None,
+        members: MemberWrites | None = None,
     ) -> None:
-        """`deletions`: of members of packs; None: there are no packs."""
+        """`members`: the writes of members of packs; None: there are no packs."""
         self._forwarder = forwarder
         self._invalidator = invalidator
         self._tracker = tracker
         self._tasks = tasks
         self._write_back = write_back
-        self._deletions = deletions
+        self._members = members
 
     async def write(self, context: WriteContext, remove_resource: RemoveResource | None = None) -> None:
         """Carries out one write and answers it. Raises S3Error, OriginError, Throttled, and ConnectionError for a
@@ -132,63 +133,81 @@ class ObjectWriter:
             del failure  # it and this frame would refer to each other, and keep the body until the next collection
 
     async def _write(self, context: WriteContext, remove_resource: RemoveResource | None) -> None:
-        forward = context.forward
         try:
-            deletion = None
-            if forward.operation.name == "DeleteObject":
-                deletion = await self._begin_deletion(
-                    forward, [ListedKey(forward.target.name.key, forward.target.param("versionId"))]
-                )
-            if self._write_back is not None:
-                through = await self._write_back.accept(context)
-                if through is None:
-                    await self._finish_deletion(deletion, b"")
-                    return
-                context, forward = through, through.forward
-            document = await self._read_document(context, with_resources=remove_resource is not None)
-            if remove_resource is None or not document.resources:
-                await self._carry_out(context, document, deletion)
-                return
-            objects = BufferedReply()
-            if document.listed:
-                await self._carry_out(without_resources(context, objects), document, None)
-            await answer_resources(context, document.resources, remove_resource, objects, quiet=document.is_quiet)
+            async with self._deletion(context, _deleted(context.forward)) as deletion:
+                through = await self._accept(context, deletion)
+                if through is not None:
+                    context = through
+                    await self._write_through(context, deletion, remove_resource)
         finally:
-            if forward.spooled is not None:
-                forward.spooled.release()
+            if context.forward.spooled is not None:
+                context.forward.spooled.release()
+
+    async def _write_through(
+        self, context: WriteContext, deletion: PackedDeletion | None, remove_resource: RemoveResource | None
+    ) -> None:
+        """Carries out a write that was not accepted by its head alone."""
+        document = await self._read_document(context, with_resources=remove_resource is not None)
+        if remove_resource is None or not document.resources:
+            await self._carry_out(context, document, deletion)
+            return
+        objects = BufferedReply()
+        if document.listed:
+            await self._carry_out(without_resources(context, objects), document, None)
+        await answer_resources(context, document.resources, remove_resource, objects, quiet=document.is_quiet)
+
+    async def _accept(self, context: WriteContext, deletion: PackedDeletion | None) -> WriteContext | None:
+        """Accepts a write, or returns it as it is to be carried out at the origin."""
+        if self._write_back is None or (self._members is not None and self._members.needs_origin(context)):
+            return context
+        async with self._change(context):
+            through = await self._write_back.accept(context, deletion.hide_first if deletion is not None else None)
+        if through is None and deletion is not None:
+            await deletion.finish()
+        return through
 
     async def _carry_out(self, context: WriteContext, document: _Document, deletion: PackedDeletion | None) -> None:
         """Carries out a write whose document was read."""
+        async with self._deletion(context, document.listed) as of_listed:
+            deletion = of_listed or deletion
+            if (
+                self._write_back is not None
+                and document.listed
+                and await self._write_back.accepts_deletions(
+                    context,
+                    document.listed,
+                    deletion.hide_first if deletion is not None else None,
+                    quiet=document.is_quiet,
+                )
+            ):
+                if deletion is not None:
+                    await deletion.finish()
+                return
+            await self._track(context, document, deletion)
+
+    async def _track(self, context: WriteContext, document: _Document, deletion: PackedDeletion | None) -> None:
         forward = context.forward
-        if document.listed:
-            deletion = await self._begin_deletion(forward, document.listed)
-        if (
-            self._write_back is not None
-            and document.listed
-            and await self._write_back.accepts_deletions(context, document.listed, quiet=document.is_quiet)
-        ):
-            await self._finish_deletion(deletion, b"")
-            return
         body = await self._forwarder.open_body(forward, for_origin=True) if document.body is None else None
         try:
             tracked = await self._tracker.track(forward, context.decision, document.body, document.parts)
             try:
-                await self._send(context, document, body, tracked, deletion)
+                async with self._change(context):  # not before: the body may be long in coming
+                    await self._send(context, document, body, tracked, deletion)
             finally:
                 await tracked.close()
         finally:
             if body is not None:
                 body.release()
 
-    async def _begin_deletion(self, forward: ForwardRequest, listed: Sequence[ListedKey]) -> PackedDeletion | None:
-        if self._deletions is None:
-            return None
-        return await self._deletions.begin(forward.target.bucket or "", listed, forward.identity)
+    def _deletion(
+        self, context: WriteContext, listed: Sequence[ListedKey]
+    ) -> AbstractAsyncContextManager[PackedDeletion | None]:
+        """A context of the deletion of the listed keys."""
+        return self._members.deletion(context, listed) if self._members is not None and listed else nullcontext()
 
-    async def _finish_deletion(self, deletion: PackedDeletion | None, result: bytes) -> None:
-        """`result`: the document that answers a batch delete."""
-        if deletion is not None and self._deletions is not None:
-            await self._deletions.finish(deletion, refused_keys(result))
+    def _change(self, context: WriteContext) -> AbstractAsyncContextManager[None]:
+        """A context of a write that deletes nothing."""
+        return self._members.change(context) if self._members is not None else nullcontext()
 
     async def _read_document(self, context: WriteContext, *, with_resources: bool) -> _Document:
         """Reads the documents that decide what is sent. Raises S3Error AccessDenied for a listed key that the principal
@@ -252,8 +271,9 @@ class ObjectWriter:
                     await relay.stream(await settle(answer.status, b""))
         except (S3Error, StorageError, Throttled, OriginCredentialFault):
             raise  # the origin lacks the end of the body, or has refused the request
-        except BaseException:
-            invalidated.lose()
+        except BaseException as failure:
+            if not (isinstance(failure, WriteRefused) and failure.is_final):  # of a tombstone, behind the answer
+                invalidated.lose()
             raise
         finally:
             interims.end()
@@ -267,7 +287,10 @@ class ObjectWriter:
         context, tracked, write_back = write.context, write.tracked, self._write_back
         failed = embedded_error(result) is not None
         if status < 300 and not failed:
-            await self._finish_deletion(write.deletion, result)
+            if write.deletion is not None:
+                await write.deletion.finish(refused_keys(result))
+            elif self._members is not None:
+                await self._members.replaced(context)
         await write.invalidated.settle(is_in_doubt=status >= 500 or failed)
         if write_back is not None:
             etag = result_etag(result) or answer.headers.get("ETag", "")
@@ -284,6 +307,13 @@ class ObjectWriter:
         if status == 404:
             await tracked.forget_missing_upload()
         return ()
+
+
+def _deleted(forward: ForwardRequest) -> Sequence[ListedKey]:
+    """Returns the key that a write deletes by its own."""
+    if forward.operation.name != "DeleteObject":
+        return ()
+    return (ListedKey(forward.target.name.key, forward.target.param("versionId")),)
 
 
 async def _expected_failure(work: Coroutine[Any, Any, None]) -> ForebayError | ConnectionError | None:

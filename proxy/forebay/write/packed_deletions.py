@@ -2,12 +2,14 @@
 
     an object hides the member        tombstone ──> DELETE at the origin            never a moment in which it shows
     nothing hides it                  DELETE at the origin ──> tombstone            none, if the origin refuses
-    the write may be accepted here    tombstone ──> acknowledged from the journal
+    the journal takes the DELETE      tombstone ──> acknowledged from the journal
     there is no member                DELETE ──> other packs than before? then once more: is there one now?
     a tombstone hides it already      the other workers are told: this one may have found what another node has hidden,
                                       or a worker that has died since
 
 The fourth case is that of a pack which is published meanwhile, with an object that its job had read before.
+
+No other write of the key is under way meanwhile (write.member_writes): the DELETE of the second case removes no object.
 
 The DELETE is acknowledged when the origin has the tombstone and all workers know it. A version is deleted by its id
 without a tombstone, unless an object that hides the member may come to its end so: members have no versions, and
@@ -22,7 +24,6 @@ Tombstones are written with Forebay's credential; by a principal with a credenti
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from forebay.core.names import ObjectName
@@ -46,19 +47,7 @@ _AT_ONCE: Final = 16
 """Keys of a batch delete that are looked up at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class PackedDeletion:
-    """The members that are hidden once the origin has carried out the delete."""
-
-    bucket: str
-    identity: OriginIdentity | None
-    hidden: Sequence[tuple[str, Tombstone]]
-    """The key of an index, and a tombstone of one of its members."""
-    absent: Sequence[tuple[ListedKey, PackView]]
-    """The keys that are no members, and the view that has none of them."""
-
-
-class _Look(NamedTuple):
+class MemberLook(NamedTuple):
     """The state of one key that is to be deleted."""
 
     view: PackView | None
@@ -89,7 +78,9 @@ class PackedDeletions:
         self._peers = peers
         self._rules = rules
 
-    async def begin(self, bucket: str, listed: Sequence[ListedKey], identity: OriginIdentity | None) -> PackedDeletion:
+    async def begin(
+        self, bucket: str, listed: Sequence[ListedKey], identity: OriginIdentity | None
+    ) -> "PackedDeletion":
         """Hides the members that must not be seen while the DELETE is carried out. `listed`: the keys to delete. Raises
         PackUnavailable, OriginError, S3Error, Throttled."""
         before: list[tuple[str, Tombstone]] = []
@@ -99,45 +90,58 @@ class PackedDeletions:
         if not self._rules().packed.is_empty:
             for first in range(0, len(listed), _AT_ONCE):
                 part = listed[first : first + _AT_ONCE]
-                looks = await asyncio.gather(*(self._look(bucket, each, identity) for each in part))
+                looks = await asyncio.gather(*(self.look(bucket, each, identity) for each in part))
                 for each, look in zip(part, looks, strict=True):
                     (before if look.at_once else after).extend(look.hidden)
                     applied.extend(look.applied)
                     if look.view is not None and not look.hidden:
                         absent.append((each, look.view))
-        if before:
-            async with self._invalidator.announced([ObjectName(bucket, tombstone.key) for _, tombstone in before]):
-                await self.hide(bucket, before, identity)
+        await self.hide_announced(bucket, before, identity)
         if applied:
             await self._tell_others(bucket, applied)
-        return PackedDeletion(bucket, identity, after, absent)
+        return PackedDeletion(self, bucket, identity, after, absent)
 
-    async def finish(self, deletion: PackedDeletion, refused: Collection[str]) -> None:
-        """Hides the rest, but for the keys that the origin has `refused` to delete. Raises OriginError, S3Error,
-        Throttled."""
-        hidden = [each for each in deletion.hidden if each[1].key not in refused]
-        for listed, view in deletion.absent:
-            if listed.key not in refused and not self._catalogue.is_current(view):
-                hidden.extend((await self._look(deletion.bucket, listed, deletion.identity)).hidden)
-        await self.hide(deletion.bucket, hidden, deletion.identity)
+    async def hide_replaced(self, name: ObjectName, identity: OriginIdentity | None) -> None:
+        """Hides the members of a key for which the origin has an object now. Raises PackUnavailable, OriginError,
+        S3Error, Throttled."""
+        decision = self._rules().decide(name)
+        if decision.packed is None:
+            return
+        view = await self._catalogue.view(name.bucket, decision.packed, pack_freshness(decision.freshness))
+        known = await view.tombstones(name.key)
+        hidden = [(each.index_key, each.tombstone) for each in known if not each.is_applied]
+        await self.hide_announced(name.bucket, hidden, identity)
 
-    async def _look(self, bucket: str, listed: ListedKey, identity: OriginIdentity | None) -> "_Look":
+    async def hide_announced(
+        self, bucket: str, hidden: Sequence[tuple[str, Tombstone]], identity: OriginIdentity | None
+    ) -> None:
+        """Hides members. Whether they are hidden is in doubt where this worker dies, or the origin fails."""
+        if hidden:
+            async with self._invalidator.announced([ObjectName(bucket, tombstone.key) for _, tombstone in hidden]):
+                await self.hide(bucket, hidden, identity)
+
+    def is_current(self, view: PackView) -> bool:
+        """Whether new readers still get this view."""
+        return self._catalogue.is_current(view)
+
+    async def look(self, bucket: str, listed: ListedKey, identity: OriginIdentity | None) -> MemberLook:
+        """The state of a key that is to be deleted. Raises PackUnavailable, OriginError, S3Error, Throttled."""
         name, rules = ObjectName(bucket, listed.key), self._rules()
         decision = rules.decide(name)
         if decision.packed is None:
-            return _Look(None)
+            return MemberLook(None)
         view = await self._catalogue.view(bucket, decision.packed, pack_freshness(decision.freshness))
         known = await view.tombstones(name.key)
         applied = [(each.index_key, each.tombstone) for each in known if each.is_applied]
         found = [(each.index_key, each.tombstone) for each in known if not each.is_applied]
         if not found:
-            return _Look(view, applied=applied)
+            return MemberLook(view, applied=applied)
         is_hidden = name.key in view.shadowed
         if listed.version_id is not None or not is_hidden:
             is_hidden = await self._is_hidden(name, decision, view, identity)
         if listed.version_id is not None and not is_hidden:
-            return _Look(None)
-        return _Look(view, found, is_hidden or (decision.write == "back" and identity is None), applied)
+            return MemberLook(None)
+        return MemberLook(view, found, is_hidden, applied)
 
     async def _is_hidden(
         self, name: ObjectName, decision: Decision, view: PackView, identity: OriginIdentity | None
@@ -170,6 +174,38 @@ class PackedDeletions:
         """Has all other workers apply tombstones that are at the origin."""
         rows = [[index_key, *tombstone] for index_key, tombstone in hidden]
         await self._peers.call_until_acked({"kind": "members_hidden", "bucket": bucket, "hidden": rows}, slow=True)
+
+
+class PackedDeletion:
+    """One delete, whose members that must not be seen meanwhile are hidden."""
+
+    def __init__(
+        self,
+        deletions: PackedDeletions,
+        bucket: str,
+        identity: OriginIdentity | None,
+        hidden: Sequence[tuple[str, Tombstone]],
+        absent: Sequence[tuple[ListedKey, PackView]],
+    ) -> None:
+        """`hidden`: the keys of indexes, and tombstones of those of their members that are hidden once the origin has
+        carried out the delete; `absent`: the keys that are no members, and the view that has none of them."""
+        self._deletions, self._bucket, self._identity = deletions, bucket, identity
+        self._hidden, self._absent = hidden, absent
+
+    async def hide_first(self) -> None:
+        """Hides the members before the delete is carried out: the journal is to have it. Raises OriginError, S3Error,
+        Throttled."""
+        await self._deletions.hide_announced(self._bucket, self._hidden, self._identity)
+        self._hidden = ()
+
+    async def finish(self, refused: Collection[str] = ()) -> None:
+        """Hides the rest, but for the keys that the origin has `refused` to delete. Raises OriginError, S3Error,
+        Throttled."""
+        hidden = [each for each in self._hidden if each[1].key not in refused]
+        for listed, view in self._absent:
+            if listed.key not in refused and not self._deletions.is_current(view):
+                hidden.extend((await self._deletions.look(self._bucket, listed, self._identity)).hidden)
+        await self._deletions.hide(self._bucket, hidden, self._identity)
 
 
 async def receive_hidden(catalogue: PackCatalogue, document: Document) -> None:

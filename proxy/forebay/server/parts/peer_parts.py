@@ -11,6 +11,7 @@ from forebay.server.parts.storage_parts import StorageParts
 from forebay.server.parts.worker_context import WorkerContext
 from forebay.server.parts.write_parts import WriteParts
 from forebay.server.rpc.job_methods import JobMethods
+from forebay.server.rpc.lock_methods import LockMethods
 from forebay.server.rpc.namespace_methods import NamespaceMethods
 from forebay.server.rpc.opening_answers import OpeningAnswers
 from forebay.server.rpc.peer_service import PeerService
@@ -40,6 +41,7 @@ def compose_peer_service(
             namespaces.listings, namespaces.catalogue, metadata.listing_changes, lambda: _knows_pending(writes)
         ).methods,
         JobMethods(jobs, storage.tiers, context.policy).methods,
+        LockMethods(writes.locks).methods,
     ]
     if writes.write_back is not None and writes.backlog is not None:
         from forebay.server.rpc.journal_methods import JournalMethods  # noqa: PLC0415 # only with a journal

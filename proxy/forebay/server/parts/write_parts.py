@@ -11,7 +11,9 @@ from forebay.server.parts.namespace_parts import NamespaceParts
 from forebay.server.parts.storage_parts import StorageParts
 from forebay.server.parts.worker_context import WorkerContext
 from forebay.write.forwarder import Forwarder
+from forebay.write.key_locks import KeyLocks
 from forebay.write.length_spooler import LengthSpooler
+from forebay.write.member_writes import MemberWrites
 from forebay.write.multipart.multipart_registry import MultipartRegistry
 from forebay.write.multipart.part_coalescer import PartCoalescer
 from forebay.write.object_write import DOCUMENT_LIMIT, ObjectWriter
@@ -36,6 +38,7 @@ class WriteParts:
     backlog: "NodeBacklog | None"
     """Likewise."""
     deletions: PackedDeletions
+    locks: KeyLocks
     writer: ObjectWriter
     length_spooler: LengthSpooler
 
@@ -68,6 +71,8 @@ def compose_writes(
         context.peers,
         context.rules,
     )
-    writer = ObjectWriter(forwarder, metadata.invalidator, tracker, tasks, write_back, deletions)
+    locks = KeyLocks(context.peers)
+    members = MemberWrites(deletions, locks, metadata.resolver, context.rules)
+    writer = ObjectWriter(forwarder, metadata.invalidator, tracker, tasks, write_back, members)
     length_spooler = LengthSpooler(storage.spool, limits.request_body, DOCUMENT_LIMIT)
-    return WriteParts(forwarder, uploads, tracker, write_back, backlog, deletions, writer, length_spooler)
+    return WriteParts(forwarder, uploads, tracker, write_back, backlog, deletions, locks, writer, length_spooler)

@@ -4,6 +4,7 @@
     rpc.opening_answers     openings                                of small objects that it owns
     rpc.namespace_methods   list, listed, relisted, ...             of namespaces that it owns
     rpc.write_methods       fence, forget, install, ...             of writes that the calling worker carries
+    rpc.lock_methods        is_being_deleted, await_writes, ...     of the writes that this worker carries
     rpc.journal_methods     pending, settled, backlog, ...          of the journal of the node
     rpc.job_methods         warm, fetch_ahead, reads, plan_*, ...   of jobs, and of the reads of the node
 

@@ -9,7 +9,7 @@ Every worker knows what is pending (record_exchange).
 """
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from math import inf
 from typing import Final
@@ -202,24 +202,40 @@ class WriteBack:
 
     # Writes
 
-    async def accept(self, context: WriteContext) -> WriteContext | None:
+    async def accept(
+        self, context: WriteContext, before: Callable[[], Awaitable[None]] | None = None
+    ) -> WriteContext | None:
         """Accepts and answers a write, if it may be: None. Otherwise returns it as it is to be carried out at the
-        origin. Raises S3Error, OriginError, Throttled, ConnectionError."""
+        origin. `before`: is awaited before it is accepted. Raises S3Error, OriginError, Throttled, ConnectionError."""
         if context.forward.operation.effect is Effect.LISTED_KEYS:
             return context  # once its document was read
-        reason = await self.acceptance.obstacle(context) or await self.acceptance.accept(context)
+        reason = await self.acceptance.obstacle(context)
+        if reason is None:
+            if before is not None:
+                await before()
+            reason = await self.acceptance.accept(context)
         if reason is not None:
             self._passed(context, reason)
             return await self._moved_requests.redirect(context)
         self._events.wrote("accepted", context.forward.content_size or 0)
         return None
 
-    async def accepts_deletions(self, context: WriteContext, listed: Sequence[ListedKey], *, quiet: bool) -> bool:
-        """Accepts and answers a batch delete, if it may be. Raises S3Error, ConnectionError."""
+    async def accepts_deletions(
+        self,
+        context: WriteContext,
+        listed: Sequence[ListedKey],
+        before: Callable[[], Awaitable[None]] | None = None,
+        *,
+        quiet: bool,
+    ) -> bool:
+        """Accepts and answers a batch delete, if it may be. `before`: is awaited before it is accepted. Raises S3Error,
+        OriginError, Throttled, ConnectionError."""
         reason = await self.acceptance.batch_obstacle(context, listed, self._worker.rules())
         if reason is not None:
             self._passed(context, reason)
             return False
+        if before is not None:
+            await before()
         await self.acceptance.accept_deletions(context, listed, quiet=quiet)
         self._events.wrote("accepted", 0)
         return True
