@@ -4,6 +4,7 @@ from typing import Any
 
 from harness.clients import path_of
 from harness.conformance import texts
+from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
 from harness.packed_rig import read
 
@@ -20,6 +21,10 @@ LISTINGS = {
 def tombstones(origin: FakeOrigin) -> list[str]:
     keys = origin.store.bucket("bucket").keys_from(TOMBSTONES)
     return [key for key in keys if key.startswith(TOMBSTONES) and origin.store.current("bucket", key)]
+
+
+def is_tombstone(asked: S3Request) -> bool:
+    return asked.method == "PUT" and (asked.key or "").startswith(TOMBSTONES)
 
 
 async def delete(client: Any, *keys: str) -> int:

@@ -11,6 +11,8 @@ from harness.reference_sigv4 import Secret
 from harness.rig import Rig
 
 RULE = '[[rules]]\npath = "bucket/train/**"\npacked = "packed/**"\nfreshness = "60s"\n'
+IMMUTABLE = RULE.replace("60s", "immutable")
+"""Nobody looks for tombstones but in doubt."""
 OBJECTS = {f"train/{number:03}.jpg": bytes([number % 251]) * (1000 + number) for number in range(300)}
 PARTNER, PARTNER_THERE = Secret("partner", "partner-secret"), Secret("partner-there", "partner-own")
 IDENTITY = """

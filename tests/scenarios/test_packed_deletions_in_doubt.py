@@ -10,18 +10,10 @@ from forebay.core.task_registry import TaskRegistry
 from harness.clients import RawClient
 from harness.fake.actions import HoldHead, LoseAnswer
 from harness.fake.gate import Gate
-from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
-from harness.packed_deletions import KEY, TOMBSTONES, delete, is_gone, tombstones
-from harness.packed_rig import OBJECTS, RULE, pack, read
+from harness.packed_deletions import KEY, TOMBSTONES, delete, is_gone, is_tombstone, tombstones
+from harness.packed_rig import IMMUTABLE, OBJECTS, pack, read
 from harness.worker_node import Node
-
-IMMUTABLE = RULE.replace("60s", "immutable")
-"""So that nobody looks for tombstones by himself."""
-
-
-def is_tombstone(asked: S3Request) -> bool:
-    return asked.method == "PUT" and (asked.key or "").startswith(TOMBSTONES)
 
 
 async def until_gone(client: RawClient) -> None:

@@ -17,12 +17,11 @@ from harness.fake.gate import Gate
 from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
-from harness.packed_rig import RULE, pack, read, rig_of
+from harness.packed_deletions import KEY, OTHER, is_gone, is_tombstone, tombstones
+from harness.packed_rig import IMMUTABLE, RULE, pack, read, rig_of
 from harness.raw_connection import RawAnswer
 from harness.worker_node import Node
 from harness.write_back_rig import WriteBackRig
-from scenarios.test_packed_deletions import KEY, OTHER, is_gone, tombstones
-from scenarios.test_packed_deletions_in_doubt import IMMUTABLE, is_tombstone
 
 NEW = b"the new object"
 PATH = path_of("bucket", KEY)

@@ -225,7 +225,7 @@ class PlanWindow:
 
     def note_cached(self, entry: WindowEntry, size: int) -> None:
         """All `size` bytes of the next pending entry are cached: it needs no fetch."""
-        entry.state, entry.size = "here", size
+        entry.state, entry.size = "cached", size
         self.lead += size
         self.next = max(self.next, entry.number + 1)
 
