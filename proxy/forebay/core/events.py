@@ -83,7 +83,7 @@ class OriginAnswered(NamedTuple):
     operation: str
     status: int
     seconds: float
-    """Until the head of the response."""
+    """Seconds until the head of the response."""
     origin: str = DEFAULT_ORIGIN
 
 

@@ -17,7 +17,7 @@ class ReadTotals(NamedTuple):
     reads: int = 0
     sent: int = 0
     hit: float = 0.0
-    """Of the bytes sent, those that were in a tier."""
+    """The bytes sent that were in a tier."""
 
     def plus(self, other: "ReadTotals") -> "ReadTotals":
         """The sum."""

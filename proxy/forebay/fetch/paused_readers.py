@@ -43,9 +43,9 @@ class PausedReaders:
         self._budget = budget
         self._timers = timers
         self._all: dict[PausedReader, float] = {}
-        """Since when each is paused, in seconds: those that have given up nothing yet."""
+        """The paused readers that have given up nothing yet, each with the time of its pause, in seconds."""
         self._frugal: dict[PausedReader, float] = {}
-        """The same of those that hold what they can't do without at most."""
+        """The paused readers that hold only what they can't do without, each with the time of its pause."""
         self._timer: Timer | None = None
         self.open = 0
         """The number of readers, paused or not."""

@@ -45,7 +45,7 @@ class ResidentObject(NamedTuple):
         return self.cached == self.wanted
 
     def as_member(self, member: Span, wanted: Span) -> "ResidentObject":
-        """The same of a member of this shard, of which so much was looked up: blocks count by its share of them."""
+        """Returns the residency of a member of this shard, by its share of the bytes that were looked up."""
         share = (wanted.length * each // (self.wanted or 1) for each in (self.memory, self.ssd, self.cached))
         return ResidentObject(member.length, wanted.length, *share)
 
@@ -137,7 +137,7 @@ class CacheResidency:
     def _small(
         self, name: ObjectName, head: Head, views: Sequence[LocalObject], wanted: tuple[int, int | None]
     ) -> ResidentObject:
-        """Of an object of one block, as most objects of a large job are."""
+        """Returns the residency of an object of one block, as most objects of a large job are."""
         start, stop = wanted
         size = head.size if start < min(head.size, head.size if stop is None else stop) else 0
         is_in_memory = False

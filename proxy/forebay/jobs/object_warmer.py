@@ -62,7 +62,7 @@ class ObjectWarmer:
         self._rules = rules
         self._peers = peers
         self.direct = DirectWarmer(openings, turns_of, rules, self._first_span, source.observe)
-        """For objects that need no task."""
+        """The warm-up of objects that need no task."""
 
     def block_size(self, name: ObjectName) -> int:
         """Bytes of a block of an object that is cached now."""

@@ -38,7 +38,7 @@ class PrefetchOutcome(NamedTuple):
     claimed: int = 0
     """Bytes that wait for their reader."""
     ticket: int = 0
-    """For `finish` or `drop`, once; 0: nothing is claimed."""
+    """The ticket to pass to `finish` or `drop`, once; 0 if nothing is claimed."""
     problem: str = ""
     fetched_blocks: int = 0
     """Blocks that came from the origin for it; the others were here."""

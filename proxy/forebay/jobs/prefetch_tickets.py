@@ -94,7 +94,7 @@ class PrefetchTickets:
         self.give_up(blocks)
 
     async def close(self) -> None:
-        """Does the same, and returns when all is given up."""
+        """Drops all tickets and lingering blocks, and waits until their claims are given up."""
         self.drop_all()
         while self._dropped:  # noqa: ASYNC110 # some more in each turn of the loop
             await asyncio.sleep(0)

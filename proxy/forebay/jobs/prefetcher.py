@@ -227,5 +227,5 @@ class Prefetcher:
         self._tickets.drop_all()
 
     async def close(self) -> None:
-        """Does the same, and returns when all is given up."""
+        """Drops all that was fetched ahead, and waits until its claims are given up."""
         await self._tickets.close()

@@ -38,7 +38,7 @@ MAX_TASKS: Final = 16
 """Fetches at once; more are not begun. Each is of one reader's next bytes."""
 PAGE_KEYS: Final = 1000
 LIST_SECONDS: Final = 1.0
-"""Between two looks at a listing: readers in random order must not cause many."""
+"""Seconds between two requests for a listing. Readers in random order must not cause many."""
 
 
 class ListedKeyEntry(Protocol):

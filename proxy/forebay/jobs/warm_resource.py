@@ -37,7 +37,7 @@ class WarmResource:
     def __init__(self, warm_ups: WarmUps) -> None:
         self._warm_ups = warm_ups
         self._jobs: dict[tuple[str, str], list[tuple[str | None, WarmUpJob]]] = {}
-        """By principal and bucket: the prefix, None for keys, and the job."""
+        """The jobs by principal and bucket, each with its prefix (None for a list of keys)."""
 
     async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
         """None: jobs are shown by the admin port."""

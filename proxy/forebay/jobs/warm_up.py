@@ -56,7 +56,7 @@ class WarmUps:
         self._cancelled: set[str] = set()
         """Jobs that somebody cancels. Others whose task is cancelled are cut off by the end of the process."""
         self._settled: dict[str, asyncio.Event] = {}
-        """Of jobs that have not ended: set once they have, or are cut off."""
+        """The event of each job that has not ended. It is set when the job ends or is cut off."""
 
     @property
     def running(self) -> int:

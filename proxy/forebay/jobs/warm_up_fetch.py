@@ -36,7 +36,7 @@ LONGEST_PAUSE: Final = 15.0
 PIECE_BYTES: Final = 64 << 20
 """Bytes of one object that are fetched before the job waits for its turn again."""
 RATED_PIECE_BYTES: Final = 1 << 20
-"""The same under a rate; more, where the rule's blocks are larger."""
+"""Bytes of a piece of a job with a rate; one block, where the rule's blocks are larger."""
 RESTART_PAUSE: Final = 1.0
 """Seconds after which what an owner had not reported is tried again, when it has ended: another one takes its place."""
 BATCH_ENTRIES: Final = 32

@@ -62,7 +62,7 @@ class WarmUpJob:
     """Wanted bytes of the objects whose size is known."""
     bytes_done: int = 0
     bytes_fetched: int = 0
-    """Of `bytes_done`, those that came from the origin for this job."""
+    """The part of `bytes_done` that came from the origin for this job."""
     capacity: int = 0
     """Bytes that the cache could keep of one set of objects when the listing ended."""
     fits: bool | None = None
@@ -78,7 +78,7 @@ class WarmUpJob:
     failures: list[WarmUpFailure] = field(default_factory=list)
     """The first MAX_FAILURES."""
     shards: list[PackShard] = field(default_factory=list)
-    """Of a pack job: the shards that are written and verified."""
+    """The shards of a pack job that are written and verified."""
     position: JobPosition = field(default_factory=JobPosition)
     speed: JobSpeed = field(default_factory=JobSpeed)
 

@@ -55,13 +55,13 @@ class WarmUpOrder:
     rate: int | None = None
     """Bytes a second that it fetches at most; None: as fast as its turn lets it."""
     until_share: float | None = None
-    """It ends when its objects have this share of the cache."""
+    """The share of the cache at which the job ends, when its objects have it."""
     until_size: int | None = None
-    """It ends when its objects have so many bytes."""
+    """The bytes at which the job ends, when its objects have them."""
     newer_than: float | None = None
     """Objects of a listing that were modified before are left out."""
     pack: PackOrder | None = None
-    """Of a job that writes or reads packs; the other fields but `sources` mean nothing then."""
+    """The order of a job that writes or reads packs. Of the other fields only `sources` has a meaning then."""
 
     def until(self, capacity: int) -> int | None:
         """Bytes of the cache that the job may fill; None: as many as its objects have."""

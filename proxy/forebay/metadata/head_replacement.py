@@ -67,7 +67,7 @@ class HeadReplacement:
         return name not in self._removals and self._heads.store(name, head, since) is None
 
     def try_store_over(self, known: Head | None, name: ObjectName, head: Head, since: Tick) -> bool:
-        """Does the same with the head of a current version. `known`: the one before, as it was just looked up."""
+        """Stores the head of a current version as `try_store` does. `known`: the head that was just looked up."""
         return name not in self._removals and self._heads.store_over(known, name, head, since) is None
 
     def try_destination_over(

@@ -49,7 +49,7 @@ class ListedHeads:
         self._observe = observe
 
     async def renewed(self, name: ObjectName, head: Head, decision: Decision) -> Head | None:
-        """The same head as fresh as the latest listing makes it, stored; None: it is not fresh by that."""
+        """Renews a head by its entry in the latest listing, and stores it. Returns None if it is not fresh then."""
         if head.by_id or not self._source.is_listed(name):
             return None
         since = self._heads.now().tick

@@ -104,7 +104,7 @@ class ObjectHeads:
         return self.merged_facts(name, facts, self._tiers.head(name))
 
     def merged_facts(self, name: ObjectName, facts: ObjectFacts, known: Head | None) -> ObjectFacts:
-        """Does the same. `known`: the current head, as it was just looked up."""
+        """Returns the facts as `with_known_facts` does. `known`: the current head, which was just looked up."""
         facts = self._add_facts(name, facts)
         if known is None or (known.version, known.size) != (facts.version, facts.size):
             return facts

@@ -17,7 +17,7 @@ from forebay.protocol.xml.xml_tree import escape_text
 from forebay.storage.journal.pending_objects import Deleted, PendingObjects
 
 PendingState: TypeAlias = dict[str, Head | None]
-"""By key: the head that readers see; None: the object is deleted."""
+"""The head that readers see, by key; None for a deleted object."""
 
 
 class PendingWindow(NamedTuple):
@@ -25,7 +25,7 @@ class PendingWindow(NamedTuple):
 
     state: PendingState
     bound: str | None
-    """It accounts for the names up to here; None: for all that are left."""
+    """The last name that the window accounts for. None: it accounts for all names that are left."""
 
 
 LOOKED_AT: Final = 4096

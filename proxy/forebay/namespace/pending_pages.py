@@ -28,7 +28,7 @@ from forebay.protocol.xml.listing_document import PageEntries, PageForm, is_writ
 _T = TypeVar("_T")
 
 _MAX_REQUESTS: Final = 64
-"""For one page of a client: more are needed where most of the objects are deleted."""
+"""The most requests for one page of a client. Several are needed where most of the objects are deleted."""
 
 
 class PendingPages:

@@ -52,7 +52,7 @@ class RequestUrl(NamedTuple):
 
     @property
     def yarl(self) -> URL:
-        """As aiohttp needs it. Not made for each request: it costs as much as signing one."""
+        """The endpoint as aiohttp needs it. Made once, as making it costs as much as signing a request."""
         return URL(f"{self.scheme}://{self.host}{self.target}", encoded=True)
 
     @property

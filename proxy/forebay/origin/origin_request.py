@@ -46,7 +46,7 @@ class OriginRequest(NamedTuple):
     credential: RequestCredential | None = None
     """None: the origin client's own."""
     listed_origins: tuple[str, ...] = ()
-    """Of a ListBuckets: the origins whose buckets are listed; none named: all of them."""
+    """The origins whose buckets a ListBuckets lists; empty: all of them."""
     is_hedge: bool = False
     """Whether it repeats a read that is late (forebay.origin.reads.hedging): over a new connection, and only if it need
     not wait for a turn."""

@@ -171,7 +171,7 @@ class _RunningCrc64:
         self.length = 0
 
     def wrap(self, body: AsyncIterable[Piece] | bytes | None) -> AsyncIterable[Piece] | bytes | None:
-        """The same body, counted as it is read."""
+        """Returns the body, counted as it is read."""
         if body is None or isinstance(body, bytes):
             self._update(body or b"")
             return body

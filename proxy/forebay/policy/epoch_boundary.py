@@ -40,7 +40,7 @@ class EpochBoundary:
     def __init__(self, known: AnchorIndex | None = None) -> None:
         self.index = AnchorIndex() if known is None else known
         self._latest: deque[tuple[int, bool]] = deque(maxlen=_SEARCHED)
-        """Of the latest anchors: the position of the read, and whether it is old."""
+        """The latest anchors: the position of each read, and whether it is old."""
 
     def add_new(self, hashes: ReadHashes) -> bool:
         """Appends reads if the anchors among them differ from each other and from all of the epoch. Returns whether

@@ -72,7 +72,7 @@ class EpochDetector(Generic[Mark]):
         self._units: dict[int, _Unit] = {}
         self._window: deque[_Noted[Mark]] = deque()
         self._repetitions = 0
-        """In the window."""
+        """The number of repetitions in the window."""
         self._read = 0
         """Distinct units of the sample that were read in this pass, and their bytes."""
         self._read_size = 0

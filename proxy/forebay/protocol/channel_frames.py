@@ -70,7 +70,7 @@ IN_FILES: Final = 8
 SLOT_UNIT: Final = 4096
 """Bytes: slots of the ring begin at multiples of it."""
 MAX_RELEASES: Final = 1024
-"""In one message."""
+"""The most releases in one message."""
 MAX_HEAD: Final = 8192
 """Bytes of the head of a request."""
 MAX_BODY: Final = 64 << 10

@@ -36,7 +36,7 @@ class Operation:
     """The operation of a request."""
 
     name: str
-    """As in the API reference of S3; `Unknown` and the method (`UnknownGet`) for an operation that is not in it."""
+    """The name in the API reference of S3; for an operation that it lacks, `Unknown` and the method (`UnknownGet`)."""
     level: Level
     access: Access
     """The permission that it needs: on the object, or on the whole bucket or the listed prefix."""

@@ -20,7 +20,7 @@ from forebay.core.names import Version
 from forebay.protocol.response_headers import field_roles
 
 MAX_TEMPLATES: Final = 8
-"""Of one origin: one for each set of fields, and of values that have to be as they were."""
+"""The most templates of one origin. There is one for each set of fields and of values that have to be equal."""
 LEARNT_EVERY: Final = 64
 """After as many were made, one of so many heads that match none takes the place of the one that matched longest ago:
 compiling a pattern takes as long as parsing a hundred heads."""
@@ -61,7 +61,7 @@ class ResponseTemplate:
     )
 
     def __init__(self, reason: str, fields: HeaderPairs, facts: ObjectFacts) -> None:
-        """Of a 206 with all of an object, whose `facts` were found. No two fields have the same name."""
+        """Makes the template of a 206 with all of an object, which had these `facts`. No two fields have one name."""
         names = tuple([name for name, _ in fields])
         roles = field_roles(names)
         assert roles is not None  # noqa: S101 # it has facts

@@ -41,13 +41,13 @@ class Target(NamedTuple):
     raw_path: str
     """As received, up to the `?`, with its escapes; starts with `/`. Without the bucket in virtual-hosted style."""
     raw_query: str
-    """As received, without the `?`."""
+    """The query as received, without the `?`."""
     bucket: str | None
     """None: the service itself."""
     key: str | None
     """None: the bucket or the service. Never empty."""
     query: tuple[tuple[str, str], ...]
-    """In the order received; `?acl` and `?acl=` both give ("acl", "")."""
+    """The parameters in the order received; `?acl` and `?acl=` both give ("acl", "")."""
 
     @property
     def name(self) -> ObjectName:

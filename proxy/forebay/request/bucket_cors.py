@@ -25,7 +25,7 @@ RETRY_INTERVAL: Final = 5.0
 PATIENCE: Final = 2.0
 """Seconds that a request waits for rules; then it has none, and the fetch goes on."""
 MAX_FETCHES: Final = 8
-"""At a time. Requests that would need another one get no CORS headers."""
+"""The most fetches at a time. A request that would need another one gets no CORS headers."""
 _CAPACITY: Final = 1024
 
 Rules = tuple[CorsRule, ...]

@@ -45,7 +45,7 @@ _IGNORED_QUERY: Final = frozenset(
     {"x-id", "uploads", "partnumber", "uploadid", "max-parts", "part-number-marker", "encoding-type"}
 )
 KINDS_HEADER: Final = "x-forebay-resources"
-"""Of a listing: the kinds of resources there are. By it the client library knows that it talks to a Forebay."""
+"""The header of a listing that has the kinds of resources. It tells the client library that the server is a Forebay."""
 _XML: Final[HeaderPairs] = (("Content-Type", "application/xml"),)
 
 

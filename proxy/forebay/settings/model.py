@@ -83,7 +83,7 @@ class OriginSettings:
     """`[origin]`, or one of `[[origins]]`: where an origin is, and how it is reached. Times in seconds."""
 
     name: str
-    """Of `[origin]`: forebay.core.events.DEFAULT_ORIGIN."""
+    """The name of the origin; that of `[origin]` is forebay.core.events.DEFAULT_ORIGIN."""
     buckets: tuple[str, ...]
     """Patterns of the names of its buckets; none for `[origin]`, which has all others."""
     endpoint: str

@@ -97,7 +97,7 @@ class NodeJobs(JobVerbs):
         return job
 
     async def job_failures(self, job_id: str, after: int = 0, limit: int = MAX_PAGE) -> FailurePage | None:
-        """Of the worker that knows the job."""
+        """Returns the failures of a job, from the worker that knows it."""
         answers = await self._calls.answers(JobVerbs.job_failures, job_id, after, limit)
         return next((page for _, page in answers if page is not None), None)
 

@@ -19,7 +19,7 @@ class NodePins(PinChanges):
         self._every_worker = calls.every_worker(WorkerOrders)
 
     async def pins(self) -> PinList:
-        """As all workers see them."""
+        """Returns the pins as all workers see them."""
         return merged_pins([answer for _, answer in await self._calls.answers(PinVerbs.pins)])
 
     async def change(self, bucket: str, prefix: str, *, is_pinned: bool) -> PinChange:

@@ -64,7 +64,7 @@ class WorkerReport:
     """Prometheus text."""
     stats: Stats
     amplification: Mapping[str, tuple[int, int]]
-    """Of each rule: bytes fetched, and bytes delivered from flights."""
+    """The bytes fetched and the bytes delivered from flights, by rule."""
 
 
 @dataclass(frozen=True, slots=True)

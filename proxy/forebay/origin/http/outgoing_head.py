@@ -6,7 +6,7 @@ from typing import Final
 from forebay.origin.endpoint import RequestUrl
 
 _WITHOUT_CONTENT: Final = frozenset({"GET", "HEAD"})
-"""Of all other methods the length is sent even if it is 0 (RFC 9110, 8.6)."""
+"""The methods whose requests have no Content-Length of 0 (RFC 9110, 8.6)."""
 
 
 def outgoing_head(method: str, url: RequestUrl, headers: Iterable[tuple[str, str]]) -> bytes:

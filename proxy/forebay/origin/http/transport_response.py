@@ -69,7 +69,7 @@ class PooledResponse:
         self._piece_size = min(_PIECE, head.body_length) if isinstance(head.body_length, int) else _PIECE
         self._stall_timeout, self._body_turns = stall_timeout, body_turns
         self._waiter: asyncio.Future[None] | None = None
-        """For its body turn."""
+        """The future of the body turn that the response waits for."""
 
     @property
     def ended(self) -> bool:

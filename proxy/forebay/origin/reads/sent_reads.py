@@ -35,7 +35,7 @@ from forebay.protocol.response_templates import ResponseTemplates
 
 CHECKSUM_MODE: Final = ("x-amz-checksum-mode", "ENABLED")
 LATE_SHARE: Final = 0.5
-"""Of the time after which a read is hedged: a read that has waited so long is taken over by a task."""
+"""The share of the time to a hedge after which a task takes the read over."""
 _MAX_SPANS: Final = 64
 """First spans that are remembered: one for each size of blocks, mostly."""
 

@@ -26,7 +26,7 @@ class _Crc(NamedTuple):
     ones: int
     """A mask for the product of two numbers with one byte for each bit: bytes of 1."""
     digits: int
-    """Likewise, bytes of the digit "0"."""
+    """The same mask, of bytes of the digit "0"."""
 
 
 def _crc(bits: int, update: Callable[[bytes, int], int]) -> _Crc:

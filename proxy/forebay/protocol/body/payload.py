@@ -103,7 +103,7 @@ def payload_form(headers: Headers, signed: Signed | None) -> PayloadForm:
 
 
 def join_small_pieces(pieces: Sequence[Piece]) -> Sequence[Piece]:
-    """The same bytes, in one piece if the pieces are small: many small pieces cost more than a copy."""
+    """Returns the pieces, joined if they are small: many small pieces cost more than a copy."""
     small = len(pieces) > 1 and sum(map(len, pieces)) < _SMALL * len(pieces)
     return [b"".join(pieces)] if small else pieces
 

@@ -30,7 +30,7 @@ class OssScope(NamedTuple):
     date: str
     """YYYYMMDD, the day of the timestamp."""
     region: str
-    """As in `cn-hangzhou`, without `oss-`."""
+    """The region without `oss-`, such as `cn-hangzhou`."""
     product: str
 
     @property

@@ -245,7 +245,7 @@ for _each in sorted(OSS_CATALOGUE, key=lambda row: -len(row.required)):
 
 
 GET_BATCH: Final = _row("GetBatch", "object", "POST", "GetBatch", "Forebay's own (forebay.request.batch).")
-"""In no table of OSS's operations: of `.forebay/batch` alone."""
+"""The operation of `.forebay/batch`, which is in no table of OSS's operations."""
 
 
 def find_operation(level: Level, method: str, names: frozenset[str], copies: bool) -> OssOperation | None:

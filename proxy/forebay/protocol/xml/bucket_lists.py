@@ -24,7 +24,7 @@ class ListedBucket:
 
     name: str
     element: Element
-    """As it was listed."""
+    """The element that was listed."""
 
 
 @dataclass(frozen=True, slots=True)

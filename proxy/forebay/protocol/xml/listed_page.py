@@ -107,7 +107,7 @@ class ListedEntries(NamedTuple):
     """The XML of each entry after its key, with a mark in place of its Owner."""
     is_truncated: bool
     max_keys: str
-    """As the origin repeats it."""
+    """The value of max-keys that the origin repeats."""
     prefixes: Sequence[str] = ()
     """The common prefixes."""
 
@@ -116,7 +116,7 @@ class EntryFacts(NamedTuple):
     """The facts in the XML of an entry."""
 
     last_modified: str
-    """As the origin wrote it, in ISO 8601."""
+    """The time that the origin wrote, in ISO 8601."""
     etag: str
     size: int
 

@@ -25,7 +25,7 @@ class ListedPart(NamedTuple):
     modified_at: float
     """Seconds since the epoch."""
     checksums: HeaderPairs = ()
-    """As elements."""
+    """The checksums, as elements."""
 
 
 def part_listing(target: Target, parts: Mapping[int, ListedPart], checksums: HeaderPairs = ()) -> bytes:

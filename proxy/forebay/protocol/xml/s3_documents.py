@@ -54,9 +54,9 @@ class UploadedPart(NamedTuple):
 
     number: int
     etag: str
-    """As the client sent it, with or without quotes; empty if it sent none."""
+    """The ETag that the client sent, with or without quotes; empty if it sent none."""
     checksums: HeaderPairs = ()
-    """By the names of their elements: (ChecksumCRC32, base64)."""
+    """The checksums by the names of their elements: (ChecksumCRC32, base64)."""
 
 
 def error_document(error: S3Error, *, request_id: str, host_id: str) -> bytes:

@@ -121,7 +121,7 @@ class BatchRun:
         self._work = 0
         """The work that was done since other tasks had their turn."""
         self._ready: deque[int] = deque()
-        """In the order of arrival: the pending entries that have something to write."""
+        """The pending entries that have something to write, in the order of arrival."""
         self._wake = asyncio.Event()
         self._found = Counter[str]()
         """Bytes that were found in the tiers, by source."""

@@ -35,7 +35,7 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
 
     def __init__(self, settings: Settings, source: ConfigSource) -> None:
         self.settings = settings
-        """As configured, as far as it is in force."""
+        """The configured settings, as far as they are in force."""
         self.source = source
         self.size_overrides = SizeOverrides()
         self.is_ending = False
@@ -83,7 +83,7 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
             _log.info("%s", change_sentence(answer) or "there is no configuration file to read again")
 
     async def explain(self, bucket: str, key: str, access_key: str = "") -> Explanation:
-        """By the settings in force, and the listing of the cache."""
+        """Explains a read by the settings in force and the listing of the cache."""
         page = await self.list_cached(bucket, key, limit=1)  # the prefix itself comes first
         cached = next((entry for entry in page.objects if entry.key == key), None)
         name = ObjectName(bucket, key)

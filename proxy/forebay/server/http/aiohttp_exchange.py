@@ -1,4 +1,4 @@
-"""Between an aiohttp request and the gateway's exchange (forebay.protocol.exchange).
+"""The adapter between an aiohttp request and the gateway's exchange (forebay.protocol.exchange).
 
 Framing and flow control are aiohttp's; the meaning of a request is the gateway's.
 """

@@ -98,6 +98,6 @@ class BodyReceiver(asyncio.BufferedProtocol):
             self._connection.pause_writing()
 
     def resume_writing(self) -> None:
-        """It is not any more."""
+        """The transport's buffer of unsent bytes has room again."""
         if self._connection is not None:
             self._connection.resume_writing()

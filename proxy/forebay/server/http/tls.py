@@ -168,7 +168,7 @@ def _validity_error(files: PemFiles) -> str | None:
 
 
 def _no_passphrase() -> str:
-    """For a passphrase that the check of the key's text missed: without this OpenSSL asks the terminal."""
+    """Answers a request for a passphrase that the check of the key missed. Without it OpenSSL asks the terminal."""
     return ""
 
 

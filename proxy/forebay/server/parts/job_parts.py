@@ -55,7 +55,7 @@ class JobParts:
     node_reads: NodeReads
     """The reads of all workers, for whoever subscribes."""
     prefetcher: Prefetcher
-    """Of this worker; `ahead` fetches in whichever worker owns the object."""
+    """The prefetcher of this worker; `ahead` fetches in whichever worker owns the object."""
     ahead: NodePrefetcher
     read_ahead: ReadAhead
     data_sets: DataSets

@@ -41,9 +41,9 @@ class StorageParts:
     """None: no SSD tier is configured."""
     pins: PinRegistry
     journal: "Journal | None"
-    """None: none is configured."""
+    """None: no journal is configured."""
     pending: PendingObjects | None
-    """Likewise."""
+    """None: no journal is configured."""
     budget: FairSemaphore
     """The bytes of buffers."""
     rings: FairSemaphore

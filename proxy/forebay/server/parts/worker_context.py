@@ -21,17 +21,17 @@ class WorkerContext:
     """Settings, clocks and registries of one worker, and the policy in force."""
 
     settings: Settings
-    """Of this worker: among several, its share."""
+    """The settings of this worker: among several workers, its share of those of the node."""
     metrics: Metrics
     peers: Peers
     family: str | None
     """The name that all workers of the node share; None: there is one worker."""
     run: NodeRun | None
-    """Of the node; None: nothing is known of earlier ones."""
+    """The run of the node; None: nothing is known of earlier runs."""
     policy: Callable[[], GatewayPolicy]
     """Returns the policy in force. There is one once the gateway is made."""
     rules: Callable[[], Rules]
-    """Likewise."""
+    """Returns the rules in force. There are some once the gateway is made."""
     clock: Callable[[], float]
     """Seconds since the epoch."""
     timers: Timers

@@ -36,7 +36,7 @@ class WriteParts:
     write_back: "WriteBack | None"
     """None: no journal is configured."""
     backlog: "NodeBacklog | None"
-    """Likewise."""
+    """None: no journal is configured."""
     deletions: PackedDeletions
     locks: KeyLocks
     writer: ObjectWriter

@@ -21,7 +21,7 @@ from forebay.server.telemetry.metric_table import LATENCY_BUCKETS, Metric
 from forebay.server.telemetry.request_counts import Histogram
 
 LINES: Final = 50
-"""Of a step."""
+"""Lines that are written in one step, between which other callbacks may run."""
 _BOUNDS: Final = (*(f"{bound:g}" for bound in LATENCY_BUCKETS), "+Inf")
 
 Labels = tuple[str, ...]

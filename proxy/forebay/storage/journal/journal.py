@@ -45,7 +45,7 @@ JOIN_PAUSE: Final = 0.05
 _FORMAT: Final = json.dumps({"version": VERSION}).encode()
 _LOCK_SIZE: Final = 256
 _THREADS: Final = 16
-"""For bodies that are written, synced and read: some of them wait for the disk while others write to memory."""
+"""The threads that write, sync and read bodies: some of them wait for the disk while others write to memory."""
 
 
 class Journal:

@@ -24,7 +24,7 @@ from forebay.core.core_yield import CoreYield
 from forebay.storage.durable_files import sync_directory
 
 _MOST_BUFFERS: Final = 1000
-"""Of one pwritev; IOV_MAX is 1024."""
+"""The most buffers of one pwritev; IOV_MAX is 1024."""
 _SYNC_FILE_RANGE: Final = ctypes.CDLL(None).sync_file_range
 _SYNC_FILE_RANGE.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
 _SYNC_FILE_RANGE_WRITE: Final = 2

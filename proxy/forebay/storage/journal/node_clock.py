@@ -9,7 +9,7 @@ A later run has later times, whatever the system's clock shows. How long it took
 from typing import Final
 
 _BITS: Final = 64
-"""Of the nanoseconds."""
+"""The bits of the number that hold the nanoseconds."""
 
 
 def time_of(run: int, nanoseconds: int) -> int:

@@ -15,7 +15,7 @@ from forebay.storage.cache_origin import CacheOrigin, CacheOrigins
 from forebay.storage.journal.journal_record import Document
 
 FIELD = "origin"
-"""Of a record's document."""
+"""The field of a record's document that names the origin."""
 
 
 class RecordOrigins:

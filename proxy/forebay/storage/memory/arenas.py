@@ -43,7 +43,7 @@ _MAX_GROUPS: Final = 8
 _GROUP_DIVISOR: Final = 64
 """An arena that is being filled is at most one in so many bytes of the tier, or it is shared."""
 _FILES_DIVISOR: Final = 8
-"""Of the files that the process may open, one in so many may be an arena."""
+"""One in so many files that the process may open may be an arena."""
 _MAX_FILES: Final = 16_384
 """A process may have 65,530 mappings (vm.max_map_count); an arena takes up to three."""
 

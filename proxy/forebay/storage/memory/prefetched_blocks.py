@@ -52,7 +52,7 @@ class PrefetchedBlocks:
         self._by_object: dict[ObjectName, set[BlockId]] = {}
         self._openings: Counter[ObjectName] = Counter()
         self._heads: dict[ObjectName, tuple[Head, int]] = {}
-        """With what each counts."""
+        """The heads, each with the bytes that it counts."""
 
     def __repr__(self) -> str:
         return f"<PrefetchedBlocks {len(self._blocks)} blocks, {self.budget!r}>"

@@ -31,7 +31,7 @@ from forebay.write.back.pending.accepted_write import (
 from forebay.write.back.pending.shown_records import ShownRecords
 
 RECORDS: Final = 50
-"""Of a step."""
+"""Records that are loaded in one step, between which other callbacks may run."""
 
 _log = logging.getLogger(__name__)
 

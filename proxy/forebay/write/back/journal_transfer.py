@@ -58,7 +58,7 @@ class TransferReport:
 
     sent: int = 0
     present: int = 0
-    """That the endpoint had."""
+    """Writes that the endpoint had already."""
     held_back: list[ObjectName] = field(default_factory=list)
     """Objects that are not transferred, as a damaged write of their bucket comes before them."""
 

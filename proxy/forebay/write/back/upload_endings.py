@@ -17,7 +17,7 @@ from forebay.write.back.drain_duty import DrainDuty
 from forebay.write.back.pending.shown_records import ShownRecords
 
 _LOOK_SECONDS: Final = 0.1
-"""Between two looks for a worker that takes the drain over."""
+"""Seconds between two checks for a worker that takes the drain over."""
 _MOST_LOOKS: Final = 100
 
 

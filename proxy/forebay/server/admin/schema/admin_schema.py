@@ -172,7 +172,7 @@ class Job:
     bytes_listed: int
     """Wanted bytes of the objects found so far whose size is known."""
     bytes_done: int
-    """Of these, bytes that are stored, fetched or not."""
+    """The part of `bytes_listed` that is stored, fetched or not."""
     failures: tuple[WarmFailure, ...]
     """The first few of the `failed`; the Control bounds how many are kept."""
     check: bool = False
@@ -188,7 +188,7 @@ class Job:
     bytes_kept: int = 0
     """Bytes in the cache at the end, also of objects that are there in part; a block counted once."""
     bytes_in_memory: int = 0
-    """Of these, in the memory of some worker."""
+    """The part of `bytes_kept` that is in the memory of some worker."""
     bytes_on_ssd: int = 0
     not_kept: str | None = None
     """Why fewer objects are kept than were warmed, for people."""
@@ -220,7 +220,7 @@ class Job:
     resumed: int = 0
     """How often it has gone on after a restart."""
     action: str = "warm"
-    """Of a pack job: pack, check, delete or unpack."""
+    """The action of a pack job: pack, check, delete or unpack."""
     note: str = field(init=False, default=JOBS_SURVIVE)
 
 
@@ -258,7 +258,7 @@ class CachePage:
     """GET /v1/cache: one page of the cached objects."""
 
     objects: tuple[CacheEntry, ...]
-    """In the order of their keys."""
+    """The objects in the order of their keys."""
     next: str | None
     """The `after` of the following page; None at the end."""
 
@@ -289,7 +289,7 @@ class DecidedField:
 
     name: str
     value: str
-    """As in the configuration."""
+    """The value as the configuration has it."""
     rule: int | None
     """The position of the rule that decided it, in the order of the file, from 0; None: the default."""
     path: str | None

@@ -27,12 +27,12 @@ class EpochStats:
     """One pass over a data set, found by the repetition of its blocks."""
 
     number: int
-    """From 1, since the start of the process."""
+    """The number of the epoch since the start of the process, from 1."""
     reads: int
     sent: int
     """Bytes."""
     hit_share: float | None
-    """Of these bytes, those that were in a tier."""
+    """The share of these bytes that was in a tier."""
     read_size: int
     """Bytes of distinct blocks that were read, estimated."""
 

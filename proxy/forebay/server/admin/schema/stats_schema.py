@@ -50,9 +50,9 @@ class RuleReads:
     memory: int
     ssd: int
     joined: int
-    """From a flight that another reader had started, or from another worker, which had it."""
+    """Bytes from a flight that another reader had started, or from another worker that had them."""
     origin: int
-    """From a flight of the reader's own, or around the cache."""
+    """Bytes from a flight of the reader's own, or around the cache."""
     fetched: int
     """Bytes read from the origin for these reads: more than `origin` where a small range took a whole block."""
     hit_ratio: float | None = field(init=False)
@@ -135,7 +135,7 @@ class OriginStats:
     credential_fault: str | None = None
     """While it is refused or missing: which key, and why. A gauge."""
     name: str = DEFAULT_ORIGIN
-    """In the configuration."""
+    """The name in the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +164,9 @@ class JournalStats:
     is_full: bool
     """Above its high water: writes go through."""
     writes: int
-    """That are acknowledged and not at the origin."""
+    """The writes that are acknowledged and not at the origin."""
     objects: int
-    """With such a write."""
+    """The objects with such a write."""
     size: int
     """Bytes of the objects that these writes make."""
     stuck: int
@@ -194,14 +194,14 @@ class Stats:
     bytes_sent: int
     bytes_received: int
     hits: HitRatios = field(init=False)
-    """Of the reads under all rules."""
+    """The ratios of the reads under all rules."""
     reads: tuple[RuleReads, ...]
     tiers: tuple[TierStats, ...]
     flights: FlightStats
     jobs: JobStats
     budget: BudgetStats
     origin: OriginStats
-    """Of several origins the sum: their counters together, and the state of the worst."""
+    """The origin. If there are several: the sums of their counters, and the state of the worst."""
     origins: tuple[OriginStats, ...] = ()
     """Each of several origins; empty where there is one."""
     listings: tuple[ListingStats, ...] = ()

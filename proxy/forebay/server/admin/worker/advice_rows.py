@@ -35,14 +35,14 @@ class AdvisedSet:
 
     @classmethod
     def of_reads(cls, state: DataSetState) -> Self:
-        """By the reads of this process."""
+        """Returns the advice that follows from the reads of this process."""
         covered = state.last_covered or state.covered
         block = covered.size / covered.units if covered.units else 1.0
         return cls(state.name, state.curve, state.objects.objects, block)
 
     @classmethod
     def of_recordings(cls, name: str, recorded: RecordedReuse) -> Self:
-        """By what was recorded."""
+        """Returns the advice that follows from recordings."""
         return cls(name, recorded.curve, recorded.objects, recorded.block)
 
 

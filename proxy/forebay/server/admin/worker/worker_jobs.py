@@ -83,7 +83,7 @@ class WorkerJobs(JobVerbs):
         return self._view(job) if job is not None else None
 
     async def job_failures(self, job_id: str, after: int = 0, limit: int = MAX_PAGE) -> FailurePage | None:
-        """Of a job of this worker."""
+        """Returns the failures of a job of this worker."""
         found = await self._warm_ups.failures(job_id, after, limit)
         if found is None:
             return None

@@ -18,7 +18,7 @@ class WorkerPins(PinChanges):
         return PinList(pins, sum(pin.pinned for pin in pins), self._registry.quota)
 
     async def pins(self) -> PinList:
-        """As this worker sees them."""
+        """Returns the pins as this worker sees them."""
         return self.list_all()
 
     async def change(self, bucket: str, prefix: str, *, is_pinned: bool) -> PinChange:

@@ -17,7 +17,7 @@ from forebay.storage.ssd.index.lmdb_layout import PageDamaged
 AFTER_CLEAN_END: Final = 128
 """Pages of each level of a table: all of a small index, a sample of a large one; some 20 ms at most."""
 AFTER_UNCLEAN_END: Final = 100_000
-"""Likewise: all of five million rows, which takes some 5 seconds."""
+"""Pages of each level of a table: all of five million rows, in some 5 seconds."""
 
 
 OPEN_ATTEMPTS: Final = 10

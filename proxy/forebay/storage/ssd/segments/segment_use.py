@@ -12,7 +12,7 @@ from forebay.storage.ssd.reference_bits import ReferenceBits
 from forebay.storage.ssd.segments.segments import Segments, scan_segment
 
 SAMPLED_RECORDS: Final = 256
-"""Of each segment."""
+"""Records that are sampled of each segment."""
 
 
 class SegmentUse:

@@ -27,7 +27,7 @@ _SHARE: Final = 20
 """The times that a measurement took, until the next one at the least."""
 _HIGH_WATER: Final = 0.9
 _BESIDE: Final = 0.01
-"""Of the journal: what may be accepted while an old size is being measured."""
+"""The share of the journal that may be accepted while an old size is being measured."""
 
 _log = logging.getLogger(__name__)
 
