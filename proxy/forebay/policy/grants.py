@@ -64,7 +64,8 @@ def may_read_all_below(principal: Principal, bucket: str, prefix: str) -> bool:
 
 
 def may_read_every_object_below(principal: Principal, bucket: str, prefix: str) -> bool:
-    """The same for objects alone: Forebay's own resources, which a prefix may contain, do not count."""
+    """Whether one grant covers reads of every object whose key begins with `prefix`. Forebay's own resources, which a
+    prefix may contain, do not count."""
     return not is_reserved(prefix) and is_prefix_granted(principal, Access.READ, f"{bucket}/{prefix}")
 
 
