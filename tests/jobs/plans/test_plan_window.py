@@ -200,6 +200,14 @@ def test_an_idle_window_is_fetched_again_from_its_base() -> None:
     assert fetch_all(window) == 4
 
 
+def test_entries_that_needed_no_fetch_are_rewound_too() -> None:
+    window = window_of(*keys(3))
+    while (entry := window.next_pending()) is not None:
+        window.note_cached(entry, 10)
+    assert window.lead == 30
+    assert (len(window.rewind()), window.lead, fetch_all(window)) == (3, 0, 3)
+
+
 def test_a_jump_gives_up_everything_before_it() -> None:
     window = window_of(*keys(5), count=100)
     fetch_all(window)
