@@ -27,6 +27,7 @@ from forebay.server.admin.schema.admin_schema import (
     GrantedAccess,
     Job,
     JobList,
+    MemberPlace,
     Purged,
     Resized,
     WarmFailure,
@@ -474,9 +475,9 @@ class FakeControl:
         fields = (DecidedField("freshness", "60s", 0, "**"), DecidedField("block", "1MiB", None, None))
         access = (GrantedAccess("trainer", ("read",), (0,)),)
         fresh = None if cached is None else True
-        return Explanation(
-            bucket, key, "https://s3.eu-west-1.amazonaws.com", fields, access, cached, False, fresh, None, "a hit"
-        )
+        endpoint, member = "https://s3.eu-west-1.amazonaws.com", MemberPlace("packed/0.tar", 512, 100)
+        explained = Explanation(bucket, key, endpoint, fields, access, cached, False, fresh, None, "a hit")
+        return explained if key != "member" else replace(explained, member=member)
 
     async def purge(self, bucket: str, prefix: str = "") -> Purged:
         self._note("purge", bucket, prefix)

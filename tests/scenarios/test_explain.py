@@ -6,9 +6,13 @@ from harness.clients import path_of
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.packed_rig import RULE as PACKED
+from harness.packed_rig import pack
 from harness.rig import Rig
 from harness.worker_node import Node, request_admin
 from harness.write_back_rig import WriteBackRig
+
+KEY = "train/007.jpg"
 
 
 async def test_an_object_before_and_after_its_first_read(tmp_path: Path) -> None:
@@ -48,3 +52,26 @@ async def test_a_write_that_the_journal_has_is_read_from_there(tmp_path: Path) -
         assert (await request_admin(rig.admin, "GET", question))[1]["pending"] == "delete"
         gate.open()
         await rig.settled()
+
+
+async def test_a_member_of_a_pack_has_its_place_in_a_shard(tmp_path: Path) -> None:
+    question = f"/v1/explain?bucket=bucket&key={KEY}"
+    async with FakeOrigin() as origin, Node(origin, tmp_path, 2, rest=PACKED) as node:
+        pack(origin)
+        unknown = (await node.request_admin("GET", question))[1]
+        assert (unknown["member"], unknown["shard"]) == (None, None)
+        assert unknown["read"].startswith("the member of a pack, if one has this key")
+        content = (await node.client(1).request("GET", path_of("bucket", KEY))).body
+        await origin.log.wait_idle()
+        asked = [each for each in origin.log.requests if each.operation != "HeadBucket"]
+        explained = (await node.request_admin("GET", question))[1]
+        shard, offset, size = (explained["member"][each] for each in ("shard", "offset", "size"))
+        kept = origin.store.get("bucket", shard)
+        assert b"".join(kept.content.views(offset, offset + size)) == content
+        assert explained["shard"]["cached"] >= size
+        assert explained["read"] == "the member of a pack, from its shard"
+        assert [each for each in origin.log.requests if each.operation != "HeadBucket"] == asked, (
+            "nothing is requested for it"
+        )
+        await node.client(0).request("PUT", path_of("bucket", KEY), (), b"an object")
+        assert (await node.request_admin("GET", question))[1]["member"] is None

@@ -53,6 +53,7 @@ scenarios/test_packed_objects.py         metadata/packed_objects
 scenarios/test_packed_objects.py         namespace/packs/pack_catalogue
 scenarios/test_packed_deletions.py       write/packed_deletions
 scenarios/test_packed_writes_at_once.py  write/member_writes
+server/admin/test_explanation.py         server/admin/schema/object_state
 jobs/packing/test_multipart_writer.py    origin/small_objects
 scenarios/test_batch_members.py          request/batch/member_reads
 client/cli/test_commands.py              client/cli/client_command client/cli/job_run

@@ -128,6 +128,14 @@ class PackedObjects:
                 return ObjectName(name.bucket, found.shard.key), Span(found.member.offset, found.member.stop)
         return None
 
+    async def known_span(self, name: ObjectName) -> tuple[ObjectName, Span] | None:
+        """Does what `shard_span` does, without a request to the origin; None also where the packs are not known yet."""
+        decision = self._rules().decide(name)
+        if decision.packed is None or self._resolver.is_unsettled(name):
+            return None
+        view = self._catalogue.view_nowait(name.bucket, decision.packed, pack_freshness(decision.freshness))
+        return await self.shard_span(name) if view is not None else None
+
     async def member_span(self, shard: ObjectName, key: str) -> tuple[str, Span] | None:
         """Returns the ETag of a shard, and the span in it of the member with this key, by the pack's index; None: no
         index has it."""

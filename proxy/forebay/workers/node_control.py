@@ -28,6 +28,7 @@ from forebay.server.admin.readiness import (
 )
 from forebay.server.admin.schema.admin_schema import MAX_PAGE, CachePage, ConfigChanged, Resized
 from forebay.server.admin.schema.data_set_schema import AdviceList, AdviceSource, DataSetList, merged_rows
+from forebay.server.admin.schema.object_state import ObjectState
 from forebay.server.admin.schema.stats_schema import (
     BudgetStats,
     FlightStats,
@@ -226,10 +227,16 @@ class NodeControl(SharedControl):
         answers = await self.calls.answers(DataSetVerbs.advice, source)
         return AdviceList(tuple(row for _, answer in answers for row in answer.data_sets))
 
-    async def _write_state(self, name: ObjectName) -> tuple[bool, str | None]:
-        # Every worker knows the writes that are in doubt, and those that are pending.
-        found = await self.calls.first_worker(CacheVerbs).explain(name.bucket, name.key)
-        return found.in_doubt, found.pending
+    async def _object_state(self, name: ObjectName) -> ObjectState:
+        # Every worker knows the writes that are in doubt, and those that are pending, but only the packs that it uses.
+        found = [answer for _, answer in await self.calls.answers(CacheVerbs.explain, name.bucket, name.key)]
+        if not found:
+            raise Throttled("no worker runs")
+        return ObjectState(
+            any(each.in_doubt for each in found),
+            next((each.pending for each in found if each.pending is not None), None),
+            next((each.member for each in found if each.member is not None), None),
+        )
 
     async def _drop_listings(self, bucket: str, prefix: str) -> None:
         await self.calls.call_every_worker({"kind": "drop_listings", "bucket": bucket, "prefix": prefix})

@@ -71,6 +71,7 @@ def test_explain(forebay: Typist, control: FakeControl) -> None:
     assert "freshness      60s          rules[0] (**)" in typed.out
     assert control.calls == [("explain", "b", "key", "trainer")]
     assert rows(forebay.type("explain", "s3://b/key", "--json"))[0]["read"] == "a hit"
+    assert "\nmember         100 bytes at 512 of s3://b/packed/0.tar" in forebay.type("explain", "s3://b/member").out
     assert forebay.type("explain", "s3://b").code == 2  # no object
 
 

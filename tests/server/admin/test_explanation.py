@@ -4,7 +4,8 @@ import pytest
 
 from forebay.core.names import ObjectName
 from forebay.server.admin.explanation import explain
-from forebay.server.admin.schema.admin_schema import CacheEntry, DecidedField, Explanation, GrantedAccess
+from forebay.server.admin.schema.admin_schema import CacheEntry, DecidedField, Explanation, GrantedAccess, MemberPlace
+from forebay.server.admin.schema.object_state import ObjectState
 from forebay.settings.loader import load_settings
 
 SETTINGS = load_settings(
@@ -59,7 +60,7 @@ def explained(
     in_doubt: bool = False,
     pending: str | None = None,
 ) -> Explanation:
-    return explain(SETTINGS, name, key, cached, in_doubt=in_doubt, pending=pending, now=2000.0)
+    return explain(SETTINGS, name, key, cached, state=ObjectState(in_doubt, pending), now=2000.0)
 
 
 def test_the_rule_that_decides_each_field() -> None:
@@ -105,9 +106,19 @@ def test_what_a_read_would_do(cached: CacheEntry | None, in_doubt: bool, fresh: 
 
 def test_a_stale_head_says_why() -> None:
     other = CacheEntry("other", "a", 100, '"e"', 100, 0, 100, 1000.0)
-    found = explain(SETTINGS, other.name, "", other, in_doubt=False, pending=None, now=2000.0)
+    found = explain(SETTINGS, other.name, "", other, state=ObjectState(), now=2000.0)
     assert found.fresh is False
     assert found.stale_because == "its validation is older than the rule allows"
+
+
+def test_a_member_of_a_pack_has_a_place() -> None:
+    name, member = ObjectName("data", "images/a"), MemberPlace("packed/0.tar", 512, 100)
+    shard = CacheEntry("data", "packed/0.tar", 4096, '"e"', 4096, 0, 4096, 1000.0)
+    found = explain(SETTINGS, name, "reader", None, shard, state=ObjectState(member=member), now=2000.0)
+    assert (found.member, found.shard) == (member, shard)
+    assert found.read == "the member of a pack, from its shard"
+    refused = explain(SETTINGS, name, "nobody", None, shard, state=ObjectState(member=member), now=2000.0)
+    assert "AccessDenied" in refused.read
 
 
 def test_refused_and_forwarded_reads() -> None:

@@ -16,6 +16,7 @@ from forebay.policy.origin_routes import routes_of
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Decision, Rules
 from forebay.server.admin.schema.admin_schema import CacheEntry, DecidedField, Explanation, GrantedAccess
+from forebay.server.admin.schema.object_state import ObjectState
 from forebay.settings.freshness_values import ListingOff, format_freshness
 from forebay.settings.model import KeySettings, Settings
 
@@ -39,13 +40,14 @@ def explain(
     name: ObjectName,
     access_key: str,
     cached: CacheEntry | None,
+    shard: CacheEntry | None = None,
     *,
-    in_doubt: bool,
-    pending: str | None,
+    state: ObjectState,
     now: float,
 ) -> Explanation:
-    """The explanation for one object. `access_key`: the key that reads; empty: any. `pending`: as Explanation has it.
-    `now`: seconds since the epoch."""
+    """The explanation for one object. `access_key`: the key that reads; empty: any. `shard`: of the member that
+    `state` has. `now`: seconds since the epoch."""
+    in_doubt, pending, member = state
     decision = Rules(settings.rules).decide(name)
     position = routes_of(settings).position_of(name.bucket)
     origin = settings.all_origins[position] if position is not None else None
@@ -70,8 +72,10 @@ def explain(
         in_doubt=in_doubt,
         fresh=fresh,
         stale_because=stale_because,
-        read=refused or _read(name, decision, cached, fresh, identified, pending),
+        read=refused or _read(name, decision, cached, fresh, identified, state),
         pending=pending,
+        member=member,
+        shard=shard,
     )
 
 
@@ -125,15 +129,17 @@ def _read(
     cached: CacheEntry | None,
     fresh: bool | None,
     identified: bool,
-    pending: str | None,
+    state: ObjectState,
 ) -> str:
     """The outcome of a read that is not refused."""
     if is_reserved(name.key):
         return "answered by Forebay itself: nothing under .forebay/ of a bucket is an object of the origin"
     if not decision.accelerate:
         return "forwarded to the origin: the rules do not accelerate it"
-    if pending is not None:
-        return _PENDING["own" if identified else pending]
+    if state.pending is not None:
+        return _PENDING["own" if identified else state.pending]
+    if state.member is not None:
+        return "the member of a pack, from its shard"
     if cached is None and decision.packed is not None:
         return "the member of a pack, if one has this key, from its shard; else fetched from the origin, and cached"
     if cached is None:

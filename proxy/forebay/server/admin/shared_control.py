@@ -16,6 +16,7 @@ from forebay.core.names import ObjectName
 from forebay.server.admin.change_log import change_sentence
 from forebay.server.admin.control import CacheVerbs, ConfigVerbs, DataSetVerbs, StateVerbs
 from forebay.server.admin.schema.admin_schema import ConfigChanged, Document, Explanation, Purged, Resized
+from forebay.server.admin.schema.object_state import ObjectState
 from forebay.server.config_source import SENT_NAME, ConfigSource, SizeOverrides, set_log_level
 from forebay.server.resource_limits import tier_warning
 from forebay.settings.effective_config import changed_paths, effective_config
@@ -87,10 +88,13 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
         page = await self.list_cached(bucket, key, limit=1)  # the prefix itself comes first
         cached = next((entry for entry in page.objects if entry.key == key), None)
         name = ObjectName(bucket, key)
-        in_doubt, pending = await self._write_state(name)
+        state, shard = await self._object_state(name), None
+        if state.member is not None:
+            page = await self.list_cached(bucket, state.member.shard, limit=1)
+            shard = next((entry for entry in page.objects if entry.key == state.member.shard), None)
         from forebay.server.admin.explanation import explain  # noqa: PLC0415 # a supervisor starts without the policies
 
-        return explain(self.settings, name, access_key, cached, in_doubt=in_doubt, pending=pending, now=self._now())
+        return explain(self.settings, name, access_key, cached, shard, state=state, now=self._now())
 
     async def purge(self, bucket: str, prefix: str = "") -> Purged:
         """Invalidates what is listed under the prefix, page by page, and drops the listings themselves."""
@@ -130,8 +134,8 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
         """Loads a configuration's text and puts it in force."""
 
     @abstractmethod
-    async def _write_state(self, name: ObjectName) -> tuple[bool, str | None]:
-        """Whether a write to the object is in doubt, and its pending write, as Explanation has it."""
+    async def _object_state(self, name: ObjectName) -> ObjectState:
+        """What the workers know of the object."""
 
     def _now(self) -> float:
         """The clock of freshness, in seconds since the epoch."""

@@ -308,6 +308,16 @@ class GrantedAccess:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberPlace:
+    """Where the bytes of a member of a pack are."""
+
+    shard: str
+    """The key of the shard, in the same bucket."""
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """GET /v1/explain."""
 
@@ -328,3 +338,7 @@ class Explanation:
     """The result that a plain read would have now."""
     pending: str | None = None
     """The last write of it that is acknowledged and not at the origin: "put" or "delete"; None: there is none."""
+    member: MemberPlace | None = None
+    """The place of the member that a read would have; None: an object may be there, or no pack that is known has it."""
+    shard: CacheEntry | None = None
+    """What is cached of the shard of the member."""

@@ -19,8 +19,9 @@ from forebay.server.admin.readiness import (
     degraded_journal,
     degraded_tiers,
 )
-from forebay.server.admin.schema.admin_schema import MAX_PAGE, CachePage, ConfigChanged, Resized
+from forebay.server.admin.schema.admin_schema import MAX_PAGE, CachePage, ConfigChanged, MemberPlace, Resized
 from forebay.server.admin.schema.data_set_schema import AdviceList, AdviceSource, DataSetList
+from forebay.server.admin.schema.object_state import ObjectState
 from forebay.server.admin.schema.stats_schema import Stats, TierStats
 from forebay.server.admin.shared_control import SharedControl
 from forebay.server.admin.worker.advice_rows import AdvisedSet, advice_rows
@@ -145,11 +146,13 @@ class WorkerControl(SharedControl):
         pools = [(each, rules.pool_of(each.name)) for each in sets]
         return AdviceList(advice_rows(pools, parts.storage.tiers, parts.context.peers.workers))
 
-    async def _write_state(self, name: ObjectName) -> tuple[bool, str | None]:
+    async def _object_state(self, name: ObjectName) -> ObjectState:
         write_back = self._parts.writes.write_back
         current = write_back.pending.current(name) if write_back is not None else None
         pending = None if current is None else "delete" if current.head is None else "put"
-        return self._parts.metadata.resolver.heads.in_doubt_writes.covers(name, self._now()), pending
+        found = await self._parts.metadata.packed.known_span(name)
+        member = MemberPlace(found[0].key, found[1].start, found[1].length) if found is not None else None
+        return ObjectState(self._parts.metadata.resolver.is_in_doubt(name), pending, member)
 
     def _now(self) -> float:
         return self._parts.metadata.resolver.heads.clock()

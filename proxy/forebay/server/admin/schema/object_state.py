@@ -1,0 +1,13 @@
+"""What the workers know of an object, for its explanation, as Explanation has it."""
+
+from typing import NamedTuple
+
+from forebay.server.admin.schema.admin_schema import MemberPlace
+
+
+class ObjectState(NamedTuple):
+    """See the module."""
+
+    in_doubt: bool = False
+    pending: str | None = None
+    member: MemberPlace | None = None
