@@ -131,8 +131,7 @@ async def test_a_stop_waits_for_requests_in_flight(tmp_path: Path) -> None:
         await worker.start()
         async with held_read(worker, origin) as (rest, gate), asyncio.TaskGroup() as group:
             stopping = group.create_task(worker.stop())
-            await asyncio.sleep(0)  # it begins
-            assert worker.listener.requests.is_draining
+            await run_loop_until(lambda: worker.listener.requests.is_draining)
             assert not stopping.done()
             gate.open()
             assert await rest == (b"c" * 1000, False)

@@ -22,6 +22,7 @@ from forebay.server.admin.admin_server import serve_admin
 from forebay.server.admin.worker.worker_control import WorkerControl
 from forebay.server.composition import WorkerGroup, compose
 from forebay.server.config_source import ConfigSource
+from forebay.server.http.arrived_requests import wait_for_reads
 from forebay.server.http.connection_services import ConnectionServices
 from forebay.server.http.listener import Listener
 from forebay.server.http.listening_sockets import BACKLOG, bind
@@ -257,6 +258,7 @@ class Worker:
     async def stop(self, hurry: asyncio.Event | None = None) -> bool:
         """Drains and closes. Returns whether every request in flight was finished. `hurry`, once set, ends the
         drain."""
+        await wait_for_reads(lambda: [sock.fileno() for server in self._servers for sock in server.sockets])
         for server in self._servers:
             server.close()
         if self._socket_file is not None:

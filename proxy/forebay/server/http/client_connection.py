@@ -49,6 +49,7 @@ class ClientConnection(SendingConnection):
         "_is_reading",
         "_pending",
         "came_alone",
+        "is_new",
     )
 
     def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop, services: ConnectionServices) -> None:
@@ -64,6 +65,8 @@ class ClientConnection(SendingConnection):
         """Whether the connection ends with the current answer."""
         self._is_only_request = False
         """Whether aiohttp has one request, head and all, and no byte more."""
+        self.is_new = True
+        """Whether no byte has come."""
         self.came_alone = False
         """Whether the request that aiohttp has was the last thing that came, and has no body."""
         self._awaits_request = True
@@ -120,6 +123,7 @@ class ClientConnection(SendingConnection):
     def data_received(self, data: bytes) -> None:
         """Has these bytes answered by the fast lane as far as it can, the rest by aiohttp."""
         self._requests.body_turns.demand += 1
+        self.is_new = False
         if self._arriving is not None:
             data = self._arriving.feed(data)
             if self._arriving.is_eof():
