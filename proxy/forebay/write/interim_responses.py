@@ -5,9 +5,9 @@
     sent ───INTERVAL──> 100 Continue ──> the origin's answer, or 503 as it was silent for origin.answer_timeout; once
                                          if the request has had some before, as it had to wait
 
-A client waits for a byte for a minute or less (botocore: 60 s), and begins its wait anew with an interim response,
-which every client has to accept, asked for or not (RFC 9110 section 15.2). Not more than a few: net/http of Go below
-1.24 takes five.
+A client waits for a byte for a minute or less (botocore: 60 s, version 2 of the OSS SDKs: 20 s), and begins its wait
+anew with an interim response, which every client has to accept, asked for or not (RFC 9110 section 15.2). Not more than
+a few: net/http of Go below 1.24 takes five. So a client of OSS is told more often, and waits for less.
 """
 
 import asyncio
@@ -20,6 +20,8 @@ from forebay.protocol.exchange import Request
 
 INTERVAL: Final = 40.0
 """Seconds between two interim responses."""
+OSS_INTERVAL: Final = 15.0
+"""The same, of a request in OSS's protocol."""
 MOST: Final = 4
 """Interim responses to one request."""
 
@@ -65,7 +67,11 @@ class InterimResponses:
 def interims_of(request: Request, *, has_waited: bool) -> InterimResponses:
     """Returns the interim responses while the origin works on a write. `has_waited`: it has had some in an
     InterimWait."""
-    return InterimResponses(request, 1 if has_waited else MOST)
+    return InterimResponses(request, 1 if has_waited else MOST, _interval(request, INTERVAL))
+
+
+def _interval(request: Request, longest: float) -> float:
+    return longest if request.oss_request is None else min(longest, OSS_INTERVAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +83,14 @@ class InterimWait:
 
     async def wait(self, waiting: Awaitable[None], request: Request) -> None:
         """Waits for `waiting`. Raises Throttled when that takes too long, ConnectionError when the client has left."""
-        loop = asyncio.get_running_loop()
+        loop, interval = asyncio.get_running_loop(), _interval(request, self.interval)
         try:
-            async with asyncio.timeout(self.interval * (self.most + 1)) as limit:
+            async with asyncio.timeout(interval * (self.most + 1)) as limit:
 
                 def left() -> None:
                     limit.reschedule(loop.time())
 
-                interims = InterimResponses(request, self.most, self.interval, left)
+                interims = InterimResponses(request, self.most, interval, left)
                 interims.begin()
                 try:
                     await waiting
