@@ -181,6 +181,7 @@ scenarios/test_write_back_origin_faults.py   write/back/drain/origin_uploads
 scenarios/test_write_back_proofs.py      write/back/accept/write_probe
 scenarios/test_write_back_crashes.py     write/back/write_back write/back/write_back_context
 scenarios/test_write_back_crashes.py     write/back/acceptance_parts write/back/drain_parts
+scenarios/test_write_back_crashes.py     write/back/record_parts write/back/duty_parts
 write/back/test_journal_check.py         journal_commands
 storage/journal/test_body_file.py        storage/journal/journal_layout
 

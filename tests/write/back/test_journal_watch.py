@@ -13,6 +13,13 @@ from forebay.write.back.journal_watch import CHECK_SECONDS, JournalWatch
 from harness.jumping_loop import JumpingLoop
 
 
+def _parts(*, is_full: bool) -> tuple[Any, Any]:
+    """A journal and records of which nothing is used but whether there is room."""
+    state = SimpleNamespace(journal=None, pending=None)
+    room = SimpleNamespace(is_full=is_full)
+    return state, SimpleNamespace(shown=None, loader=None, exchange=None, room=room)
+
+
 def test_a_counter_that_fails_does_not_end_the_watch() -> None:
     counted: list[int] = []
 
@@ -21,20 +28,9 @@ def test_a_counter_that_fails_does_not_end_the_watch() -> None:
         raise ValueError("a defect")
 
     async def scenario() -> None:
-        loop, nothing = asyncio.get_running_loop(), cast("Any", None)
+        loop, duty = asyncio.get_running_loop(), cast("Any", SimpleNamespace(is_taken=True))
         assert isinstance(loop, JumpingLoop)
-        duty, room = SimpleNamespace(is_taken=True), SimpleNamespace(is_full=True)
-        watch = JournalWatch(
-            nothing,
-            nothing,
-            nothing,
-            nothing,
-            nothing,
-            cast("Any", duty),
-            cast("Any", room),
-            OwnUploads(Peers()),
-            count,
-        )
+        watch = JournalWatch(*_parts(is_full=True), duty, OwnUploads(Peers()), count)
         watching = TaskRegistry().spawn(watch.run(), "watch")
         with loop.jumping():
             await asyncio.sleep(3.5 * CHECK_SECONDS)
@@ -50,16 +46,14 @@ def test_the_drainer_alone_aborts_what_was_left(*, is_taken: bool) -> None:
     aborted = list[float]()
 
     async def scenario() -> None:
-        loop, nothing = asyncio.get_running_loop(), cast("Any", None)
+        loop, duty = asyncio.get_running_loop(), cast("Any", SimpleNamespace(is_taken=is_taken))
         assert isinstance(loop, JumpingLoop)
 
         async def abort_left() -> None:
             aborted.append(loop.time())
 
-        duty, room = SimpleNamespace(is_taken=is_taken), SimpleNamespace(is_full=False)
-        own = SimpleNamespace(abort_left=abort_left)
-        parts = cast("Any", duty), cast("Any", room), cast("Any", own)
-        watch = JournalWatch(nothing, nothing, nothing, nothing, nothing, *parts, lambda _: None)
+        own = cast("Any", SimpleNamespace(abort_left=abort_left))
+        watch = JournalWatch(*_parts(is_full=False), duty, own, lambda _: None)
         watching = TaskRegistry().spawn(watch.run(), "watch")
         with loop.jumping():
             await asyncio.sleep(1.5 * CHECK_SECONDS)

@@ -2,6 +2,7 @@
 
 at_origin ──> persister <── own_uploads
                   └──> drainer <── pauses, which end with an outage of the origin
+                          └── settlement
 """
 
 from collections.abc import Callable
@@ -17,8 +18,7 @@ from forebay.write.back.drain.persister import Persister
 from forebay.write.back.drain.retry_pauses import RetryPauses
 from forebay.write.back.drain.upload_preparation import UploadPreparation
 from forebay.write.back.pending.accepted_write import AcceptedWrite
-from forebay.write.back.pending.shown_records import ShownRecords
-from forebay.write.back.record_exchange import RecordExchange
+from forebay.write.back.record_parts import RecordParts
 from forebay.write.back.settlement import Settlement
 from forebay.write.back.write_back_context import CachedState, JournalState, OriginAccess, WriteBackWorker
 
@@ -31,6 +31,7 @@ class DrainParts:
     own_uploads: OwnUploads
     persister: Persister
     pauses: RetryPauses
+    settlement: Settlement
     drainer: Drainer
 
 
@@ -39,12 +40,12 @@ def compose_drain(
     origin: OriginAccess,
     cached: CachedState,
     worker: WriteBackWorker,
-    shown: ShownRecords,
-    exchange: RecordExchange,
-    settlement: Settlement,
+    records: RecordParts,
+    persisted: Callable[[AcceptedWrite], None],
     stopped: Callable[[RecordId, AcceptedWrite, PersistOutcome], None],
 ) -> DrainParts:
-    """`stopped`: called for a write that is left to a person."""
+    """Makes the parts. `persisted`: called for a write that the origin has; `stopped`: for one that is left to a
+    person."""
     at_origin = OriginUploads(origin.origins, state.pending, origin.rate)
     own_uploads = OwnUploads(worker.peers, state.journal, at_origin.abort)
     preparation = UploadPreparation(at_origin, state.uploads, own_uploads)
@@ -52,6 +53,8 @@ def compose_drain(
     pauses = RetryPauses(worker.tasks, origin.origins.origin_of)
     for each in origin.origins:
         each.client.breaker.on_outage_ended = partial(pauses.end, each.client.name)
+    shown, exchange = records.shown, records.exchange
+    settlement = Settlement(state, cached, shown, exchange, persisted, records.room.release)
     drainer = Drainer(
         persister,
         settlement.persisted,
@@ -61,4 +64,4 @@ def compose_drain(
         resumed=lambda record: exchange.announce_stopped(record, ""),
         is_superseded=shown.last_settled.supersedes,
     )
-    return DrainParts(at_origin, own_uploads, persister, pauses, drainer)
+    return DrainParts(at_origin, own_uploads, persister, pauses, settlement, drainer)

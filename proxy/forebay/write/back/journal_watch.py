@@ -13,16 +13,12 @@ from contextlib import suppress
 from typing import Final, TypeVar
 
 from forebay.core.cooperative import CooperativeWork, run_cooperatively
-from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.log_writer import RecordId
-from forebay.storage.journal.pending_objects import PendingObjects
 from forebay.storage.journal.recovery_scan import JournalScan
-from forebay.write.back.accept.journal_room import JournalRoom
 from forebay.write.back.drain.own_uploads import OwnUploads
 from forebay.write.back.drain_duty import DrainDuty
-from forebay.write.back.journal_loader import JournalLoader
-from forebay.write.back.pending.shown_records import ShownRecords
-from forebay.write.back.record_exchange import RecordExchange
+from forebay.write.back.record_parts import RecordParts
+from forebay.write.back.write_back_context import JournalState
 
 T = TypeVar("T")
 
@@ -41,23 +37,19 @@ class JournalWatch:
 
     def __init__(
         self,
-        journal: Journal,
-        pending: PendingObjects,
-        shown: ShownRecords,
-        loader: JournalLoader,
-        exchange: RecordExchange,
+        state: JournalState,
+        records: RecordParts,
         duty: DrainDuty,
-        room: JournalRoom,
         own_uploads: OwnUploads,
         on_full: Callable[[int], None],
     ) -> None:
-        self._journal = journal
-        self._pending = pending
-        self._shown = shown
-        self._loader = loader
-        self._exchange = exchange
+        self._journal = state.journal
+        self._pending = state.pending
+        self._shown = records.shown
+        self._loader = records.loader
+        self._exchange = records.exchange
         self._duty = duty
-        self._room = room
+        self._room = records.room
         self._own_uploads = own_uploads
         self._on_full = on_full
         self.is_started = False

@@ -23,30 +23,17 @@ from forebay.protocol.operations import Effect
 from forebay.protocol.target import Target
 from forebay.protocol.xml.s3_documents import ListedKey
 from forebay.storage.journal.log_writer import RecordId
-from forebay.write.back.accept.body_store import BodyStore
-from forebay.write.back.accept.journal_room import JournalRoom
-from forebay.write.back.accept.moved_upload_requests import MovedUploadRequests
 from forebay.write.back.accept.part_listing import parts_document
-from forebay.write.back.accept.record_writer import RecordWriter
-from forebay.write.back.accept.upload_expiry import UploadExpiry
-from forebay.write.back.accept.upload_listing import UploadListings
-from forebay.write.back.accept.upload_moves import UploadMoves
-from forebay.write.back.accept.write_probe import WriteProbe
-from forebay.write.back.accept.write_proofs import WriteProofs, proof_of
+from forebay.write.back.accept.write_proofs import proof_of
 from forebay.write.back.acceptance_parts import compose_acceptance
-from forebay.write.back.drain.origin_completion import CompletionAtOrigin
 from forebay.write.back.drain.persist_outcome import PersistOutcome
-from forebay.write.back.drain_duty import DrainDuty
 from forebay.write.back.drain_parts import compose_drain
-from forebay.write.back.journal_loader import JournalLoader
+from forebay.write.back.duty_parts import compose_duty
 from forebay.write.back.journal_watch import JournalWatch
 from forebay.write.back.pending.accepted_write import AcceptedWrite
 from forebay.write.back.pending.backlog import Backlog, backlog_of
 from forebay.write.back.pending.pending_uploads import is_local
-from forebay.write.back.pending.shown_records import ShownRecords
-from forebay.write.back.record_exchange import RecordExchange
-from forebay.write.back.settlement import Settlement
-from forebay.write.back.upload_endings import UploadEndings
+from forebay.write.back.record_parts import compose_records
 from forebay.write.back.write_back_context import (
     CachedState,
     JournalState,
@@ -91,87 +78,21 @@ class WriteBack:
         self._events = events
         self._waits_end = inf
         """The time at which requests that still wait are refused, on the worker's monotonic clock."""
-        # What is known to be pending, and by the other workers
-        self.proofs = WriteProofs(limits.proof_lease, worker.monotonic, worker.peers)
-        self.room = JournalRoom(limits.size, state.journal.size, worker.tasks, worker.monotonic)
-        self.shown = ShownRecords(state.pending, state.uploads, cached.invalidator, cached.tiers)
-        self.loader = JournalLoader(state.origins, self.shown, origin.versions)
-        self.exchange = RecordExchange(worker.peers, self.shown, self.proofs, self.room)
-        self.settlement = Settlement(state, cached, self.shown, self.exchange, self._persisted, self.room.release)
+        records = compose_records(state, origin, cached, worker, limits)
+        self.proofs, self.room, self.shown = records.proofs, records.room, records.shown
+        self.loader, self.exchange, self.writer = records.loader, records.exchange, records.writer
+
+        drain = compose_drain(state, origin, cached, worker, records, self._persisted, self._stopped)
+        self.settlement, self.drainer, self.own_uploads = drain.settlement, drain.drainer, drain.own_uploads
+
+        duty = compose_duty(state, worker, limits, events, records, drain)
+        self.duty, self.endings, self.moves, self.expiry = duty.duty, duty.endings, duty.moves, duty.expiry
+        self.watch = JournalWatch(state, records, duty.duty, drain.own_uploads, events.full)
+
         self.barriers = WriteBarriers(state.pending, self._obstacle, self._is_back, self.shown.is_held_up)
-        # What carries it out
-        drain = compose_drain(state, origin, cached, worker, self.shown, self.exchange, self.settlement, self._stopped)
-        self.drainer, self.own_uploads = drain.drainer, drain.own_uploads
-        # What puts more into the journal
-        bodies = BodyStore(state.journal, lambda: self.shown.in_memory)
-        self.writer = RecordWriter(
-            state.journal,
-            bodies,
-            state.origins,
-            origin.origins,
-            origin.forwarder,
-            self.exchange,
-            worker.clock,
-            worker.monotonic,
-            origin.versions.seen,
-        )
-        self.moves = UploadMoves(
-            state.uploads,
-            drain.at_origin,
-            self.writer,
-            self.settlement.settle,
-            worker.tasks,
-            worker.peers,
-            lambda: self.duty.is_ready,
-            drain.pauses,
-            events.moved,
-            events.damaged,
-        )
-        self.expiry = UploadExpiry(
-            state.uploads,
-            worker.peers,
-            self.moves.abandon,
-            state.journal.stamp,
-            worker.clock,
-            max_age=limits.upload_max_age,
-            size=limits.size,
-            on_expired=events.expired,
-        )
-        # The duty of one worker of the node, and who asks it
-        self.shown.listener = self.duty = DrainDuty(
-            self.drainer, self.settlement, self.moves, self.expiry, worker.tasks
-        )
-        self.endings = UploadEndings(self.duty, self.shown, worker.peers)
-        self.watch = JournalWatch(
-            state.journal,
-            state.pending,
-            self.shown,
-            self.loader,
-            self.exchange,
-            self.duty,
-            self.room,
-            drain.own_uploads,
-            events.full,
-        )
-        # What requests meet
-        self.probe = WriteProbe(origin.origins, self.proofs, worker.tasks, worker.monotonic)
-        self.acceptance = compose_acceptance(
-            state,
-            origin,
-            self.writer,
-            self.proofs,
-            self.probe,
-            self.room,
-            self.moves,
-            self.expiry,
-            CompletionAtOrigin(drain.persister, self.barriers.before_write, self.learn),
-            self.endings.is_refused,
-            self._deciding,
-        )
-        self._moved_requests = MovedUploadRequests(
-            state.uploads, self.moves, self.expiry, origin.origins, self.barriers.wait
-        )
-        self._upload_listings = UploadListings(state.uploads, state.pending, self.own_uploads, origin.origins)
+        met = compose_acceptance(state, origin, worker, records, drain, duty, self.barriers, self.learn, self._deciding)
+        self.probe, self.acceptance = met.probe, met.acceptance
+        self._moved_requests, self._upload_listings = met.moved_requests, met.listings
 
     @property
     def is_draining(self) -> bool:
