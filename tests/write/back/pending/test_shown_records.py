@@ -391,12 +391,21 @@ def test_what_a_scan_finds_of_ended_uploads_is_settled() -> None:
 def test_earlier_writes_are_hidden_once_a_later_one_arrives() -> None:
     """They are settled by the drainer, which looks at what has arrived."""
     rig = _Rig()
-    for written in (5, 4, 6):
+    for written in (5, 3, 4, 6):
         rig.shown.show(_put(written), _id(written), b"x", is_recovered=False)
     rig.shown.forget(_id(5), is_persisted=True)
     assert [version.written for version in rig.pending.versions(NAME)] == [6]
-    assert list(rig.shown.writes) == [_id(4), _id(6)]
+    assert list(rig.shown.writes) == [_id(3), _id(4), _id(6)]
     assert rig.shown.last_settled.supersedes(_put(4))
+
+
+def test_a_write_that_has_arrived_is_shown_until_it_is_settled() -> None:
+    """As a scan of the journal says that it has arrived."""
+    rig = _Rig()
+    for written in (4, 5):
+        rig.shown.show(_put(written), _id(written), b"x", is_recovered=False)
+    rig.shown.note_arrived(NAME, 5)
+    assert [version.written for version in rig.pending.versions(NAME)] == [5]
 
 
 def test_a_dropped_write_supersedes_nothing() -> None:
