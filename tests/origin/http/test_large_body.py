@@ -11,7 +11,7 @@ from forebay.origin.http.large_body import AT_ONCE, WHOLE_LIMIT, LargeBody
 from forebay.origin.http.receive_buffer import ReceiveBuffer
 from forebay.origin.http.response_head import ResponseHead
 from forebay.origin.http.transport_errors import ConnectionFault
-from forebay.origin.turns.body_turns import PIECE, BodyTurns
+from forebay.origin.turns.body_turns import PIECE, PROBE, BodyTurns
 from forebay.protocol.response_templates import ResponseTemplates
 from harness.manual_timers import ManualTimers
 
@@ -59,8 +59,8 @@ class Wire(asyncio.Transport):
 class Wait:
     """A request whose body is waited for."""
 
-    def __init__(self, *, has_room: bool = True) -> None:
-        self.turns, self.rooms, self.has_room = BodyTurns(ManualTimers()), list[memoryview](), has_room
+    def __init__(self, *, has_room: bool = True, turns: BodyTurns | None = None) -> None:
+        self.turns, self.rooms, self.has_room = turns or BodyTurns(ManualTimers()), list[memoryview](), has_room
         self.connection = HttpConnection(lambda _: None, lambda _: None, ReceiveBuffer())
         self.wire = Wire(self.connection)
         self.calls = 0
@@ -143,6 +143,28 @@ async def test_beside_demand_each_part_takes_its_turn() -> None:
         assert (wait.connection.buffered_body() or b"") == BODY
         assert max(wait.wire.parts) <= PIECE
         assert wait.turns.granted == len(wait.wire.parts) - 1, "but for what comes along with the head"
+
+
+async def test_of_bodies_whose_bytes_come_together_one_receives_a_piece() -> None:
+    """Each has had its turn before any bytes came."""
+    turns, head = BodyTurns(ManualTimers()), len(RAW) - len(BODY) + 1
+    turns.demand += 1
+    waits = [Wait(turns=turns) for _ in range(8)]
+    for wait in waits:
+        await wait.feed(RAW[:head])
+    for _ in waits:
+        await asyncio.sleep(0)
+    assert all(wait.wire.reads for wait in waits)
+    left, looks = {wait: memoryview(RAW)[head:] for wait in waits}, list[list[int]]()
+    while any(left.values()):
+        looks.append([wait.wire.feed(left[wait]) for wait in waits])
+        left = {wait: left[wait][taken:] for wait, taken in zip(waits, looks[-1], strict=True)}
+        await asyncio.sleep(0)
+    assert looks[0] == [PIECE] + [PROBE] * 7
+    assert all(sum(taken > PROBE for taken in look) <= 1 for look in looks)
+    assert [bytes(wait.connection.buffered_body() or b"") for wait in waits] == [BODY] * 8
+    for wait in waits:
+        wait.connection.close()
 
 
 async def test_without_room_its_reader_gets_it_piece_by_piece() -> None:

@@ -119,6 +119,13 @@ async def test_a_step_ends_beside_demand_only() -> None:
     assert order == ["due", "next step"]
 
 
+async def test_one_takes_a_piece_between_two_looks() -> None:
+    body_turns = BodyTurns(ManualTimers())
+    for _ in range(3):
+        assert [body_turns.take_piece() for _ in range(3)] == [True, False, False]
+        await asyncio.sleep(0)
+
+
 async def test_a_cancelled_wait_leaves_nothing_behind() -> None:
     body_turns, received = BodyTurns(ManualTimers()), list[int]()
 

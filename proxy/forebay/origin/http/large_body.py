@@ -4,14 +4,15 @@
               └── None: the reader receives it piece by piece (HttpConnection.read_into)
 
 Parts have the size, and take the turns beside demand, that they have if a reader is woken for each
-(forebay.origin.turns.body_turns).
+(forebay.origin.turns.body_turns). Where the bytes of several bodies come together, the first one receives a part, and
+the others a PROBE, and wait for their next turns.
 """
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from forebay.origin.http.response_head import ResponseHead
-from forebay.origin.turns.body_turns import PIECE, BodyTurns
+from forebay.origin.turns.body_turns import PIECE, PROBE, BodyTurns
 
 AT_ONCE: Final = 256 * 1024
 """Bytes of a body that are received in one turn of the loop: the kernel copies them in a tenth of a millisecond."""
@@ -27,7 +28,8 @@ class LargeBody(NamedTuple):
     """Memory for all of the body, as long as the head says; None: nobody waits for all of it."""
     turns: BodyTurns
 
-    @property
-    def at_once(self) -> int:
-        """Bytes of the next part, at most."""
-        return PIECE if self.turns.is_beside_demand else AT_ONCE
+    def take_part(self) -> int:
+        """Returns how many bytes may be received at most, now that the loop has found some of this body."""
+        if not self.turns.is_beside_demand:
+            return AT_ONCE
+        return PIECE if self.turns.take_piece() else PROBE

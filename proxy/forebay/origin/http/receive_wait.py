@@ -72,12 +72,11 @@ class ReceiveWait(asyncio.BufferedProtocol):
         if large is None:
             return
         self._deadline.renew()
-        is_full, self._at_once = count >= self._at_once, large.at_once
         waiter = None
-        if self._at_once < AT_ONCE:
+        if large.turns.is_beside_demand:
             self._pause()
             waiter = large.turns.waiter()
-        elif is_full:
+        elif count >= self._at_once:
             self._pause()  # else the transport goes on reading at once
         if waiter is not None:
             waiter.add_done_callback(lambda _: self._resume())

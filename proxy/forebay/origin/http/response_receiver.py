@@ -63,7 +63,11 @@ class ResponseReceiver(ReceiveWait):
         if self._target is not None:
             return self._target
         stop = self._stop
-        return memoryview(self._buffer)[stop : stop + self._at_once] if stop < len(self._buffer) else self.shared.view
+        if stop >= len(self._buffer):
+            return self.shared.view
+        if self._large is not None and isinstance(self._buffer, memoryview):
+            self._at_once = self._large.take_part()
+        return memoryview(self._buffer)[stop : stop + self._at_once]
 
     def buffer_updated(self, nbytes: int) -> None:
         """`nbytes` were received into the buffer."""

@@ -10,6 +10,8 @@ piece that is sent (of the journal, which is drained) is copied by the kernel as
 Invariants:
 
 - beside demand, one body goes on between two looks of the loop at its sockets, where hits are answered;
+- a large body that is received without a task receives a piece only if no other has done so since the last look
+  (`take_piece`): bytes may come long after the turn, those of many bodies at once;
 - one goes on in each turn of the loop, whatever the demand: background work is slow under load, and not starved;
 - without demand there is no wait, and no cost;
 - a body that demand has come to wait for takes no turns any more (`skip_turns` of what receives it);
@@ -28,6 +30,8 @@ DEMAND_SECONDS: Final = 0.1
 """Seconds after the last request of a client in which the next one is expected."""
 PIECE: Final = 128 * 1024
 """Bytes."""
+PROBE: Final = 4 * 1024
+"""Bytes that a body receives where another one has received a piece: it waits for its turn once more."""
 
 
 class BodyTurns:
@@ -44,6 +48,8 @@ class BodyTurns:
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._is_taken = False
         """Whether this turn of the loop is somebody's."""
+        self._is_received = False
+        """Whether a piece was received since the loop last looked at its sockets."""
 
     def __repr__(self) -> str:
         return f"<BodyTurns {self.waiting} waiting>"
@@ -82,6 +88,17 @@ class BodyTurns:
         if self.is_beside_demand:
             self._grant()
         return None
+
+    def take_piece(self) -> bool:
+        """Returns whether a body of which the loop has found bytes may receive a piece of them."""
+        if self._is_received:
+            return False
+        self._is_received = True
+        asyncio.get_running_loop().call_soon(self._end_look)
+        return True
+
+    def _end_look(self) -> None:
+        self._is_received = False
 
     def _grant(self) -> None:
         self._is_taken = True
