@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from forebay.core.errors import PeerUnavailable, Throttled
+from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Channel, Document
 from forebay.server.event_loop import loop_factory
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.rpc.rpc_methods import OpenWrites, ResponseWriter, RpcMethods
-from forebay.server.rpc.rpc_server import RpcServer
+from forebay.server.rpc.rpc_server import RpcServer, StreamingCall
 from harness.inspection import run_loop_until
 
 
@@ -244,6 +245,7 @@ async def test_a_slow_call_of_the_supervisor_holds_no_other(served: Served, *, h
 async def test_a_response_to_a_caller_that_has_left_is_dropped(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "forebay.core.task_registry")
     link = await served.connect()
     await link.call("link", id=1)
     await link.channel.send({"kind": "late", "id": 2})
@@ -252,6 +254,7 @@ async def test_a_response_to_a_caller_that_has_left_is_dropped(
     await run_loop_until(lambda: bool(served.service.ended))
     served.service.released.set()
     await run_loop_until(lambda: all(task.get_name() != "call late" for task in asyncio.all_tasks()))
+    await asyncio.sleep(0)  # in which the registry logs how the task ended
     assert caplog.records == []
 
 
@@ -306,7 +309,40 @@ async def test_a_call_that_took_long_is_followed_by_another_one(served: Served) 
     served.service.released.set()
     assert await connection.channel.receive_document() == {"said": 1}
     await connection.channel.receive()  # its end
+    await run_loop_until(lambda: all(task.get_name() != "watch" for task in asyncio.all_tasks()))
     assert await connection.call("stream", say=2) == {"said": 2}
+
+
+class WatchedChannel(Channel):
+    """A channel whose other end hangs up when it is told to."""
+
+    def __init__(self) -> None:
+        self.hung_up = asyncio.Event()
+        self.watches = 0
+
+    async def wait_closed(self) -> bool:
+        self.watches += 1
+        return await self.hung_up.wait()
+
+
+async def test_a_call_is_watched_once_when_it_is_due() -> None:
+    channel, tasks = WatchedChannel(), TaskRegistry()
+    call = StreamingCall(channel, tasks, due=10.0)
+    call.examine(9.9)
+    call.postpone(5.0)  # the process was suspended, or the loop was late
+    call.examine(14.9)
+    assert len(tasks) == 0
+    for _ in range(2):
+        call.examine(15.0)
+    assert len(tasks) == 1
+    await run_loop_until(lambda: channel.watches == 1)
+    await call.end()
+    assert len(tasks) == 0, "although the caller is still there"
+
+
+async def test_a_call_that_was_not_watched_ends_at_once() -> None:
+    call = StreamingCall(WatchedChannel(), TaskRegistry(), due=10.0)
+    await call.end()
 
 
 async def test_nothing_is_kept_of_a_connection_that_ended(served: Served) -> None:

@@ -109,7 +109,7 @@ class RpcServer:
 
     async def _serve_stream(self, kind: str, request: Document, channel: Channel, sweep: Sweep) -> bool:
         """Runs a streaming method until it ends, or its caller hangs up. Returns whether another call may follow."""
-        call = _Call(channel, self._tasks, sweep.timers.time() + WATCHED_AFTER)
+        call = StreamingCall(channel, self._tasks, sweep.timers.time() + WATCHED_AFTER)
         sweep.add(call)
         try:
             with call.interruption:
@@ -190,7 +190,7 @@ class RpcServer:
                 channel.write(response | {"id": number})
 
 
-class _Call:
+class StreamingCall:
     """A streaming call under way. A member of the sweep, which has its caller watched once the call is a long one."""
 
     __slots__ = ("_channel", "_due", "_tasks", "_watching", "interruption")
