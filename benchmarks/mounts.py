@@ -21,6 +21,7 @@ from benchmarks.origin import BUCKET, Objects, running_origin
 from benchmarks.part_pages import Part
 from benchmarks.processes import script_output
 from benchmarks.run_sizes import MIB
+from benchmarks.sample_epochs import run_samples
 from benchmarks.tables import Section, Table, count_text, size_text, time_text
 
 PYTHON: Final = ROOT / ".clients" / "torch" / "bin" / "python"
@@ -236,4 +237,9 @@ of {rounds}."""
     return [Section("Distributed checkpoints", text, Table(("reader", "load", "rate", "by ours"), rows))]
 
 
-PARTS: Final[dict[str, Part]] = {"small": run_small, "large": run_large, "checkpoint": run_checkpoint}
+PARTS: Final[dict[str, Part]] = {
+    "small": run_small,
+    "samples": run_samples,
+    "large": run_large,
+    "checkpoint": run_checkpoint,
+}

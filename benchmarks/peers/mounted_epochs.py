@@ -2,6 +2,7 @@
 distributed checkpoint: run by benchmarks/mounts.py in the environment of PyTorch.
 
     python mounted_epochs.py '{"way": "files" | "boto3" | "client", ...}'       the seconds of each epoch
+    python mounted_epochs.py '{"servers": [pid, ...], ...}'   medians of all but the first: seconds, CPU of both sides
     python mounted_epochs.py '{"way": "dcp", "reader": "ours" | "s3torchconnector", ...}'    of each load
 """
 
@@ -11,6 +12,7 @@ import random
 import sys
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -71,22 +73,43 @@ def loader_of(asked: dict[str, Any]) -> Any:
 
     client = Client(asked["endpoint"], access_key="trainer", secret_key="trainer-secret", region="us-east-1")
     keys = [f"{asked['prefix']}/{number:05}" for number in range(asked["count"])]
-    return planned(
-        DataLoader(ForebayMapDataset.from_keys(asked["bucket"], keys, client=client, transform=length), **options)
-    )
+    dataset = ForebayMapDataset.from_keys(asked["bucket"], keys, client=client, transform=length)
+    loader = DataLoader(dataset, **options)
+    return planned(loader) if asked.get("planned", True) else loader
 
 
 def epochs(asked: dict[str, Any]) -> list[float]:
     torch.manual_seed(random.randrange(1 << 30))
     loader = loader_of(asked)
-    seconds = []
-    for _ in range(asked["epochs"]):
-        started = time.perf_counter()
-        total = sum(int(batch.sum()) for batch in loader)
-        seconds.append(time.perf_counter() - started)
-        if total != asked["count"] * asked["size"]:
-            raise SystemExit(f"{total} bytes were read")
+    return [epoch(loader, asked) for _ in range(asked["epochs"])]
+
+
+def epoch(loader: Any, asked: dict[str, Any]) -> float:
+    started = time.perf_counter()
+    total = sum(int(batch.sum()) for batch in loader)
+    seconds = time.perf_counter() - started
+    if total != asked["count"] * asked["size"]:
+        raise SystemExit(f"{total} bytes were read")
     return seconds
+
+
+def counted_epochs(asked: dict[str, Any]) -> dict[str, float]:
+    torch.manual_seed(random.randrange(1 << 30))
+    loader = loader_of(asked)
+    epoch(loader, asked)  # which starts the workers, and has Forebay fetch what it has not
+    workers = [each.pid for each in loader._iterator._workers]  # noqa: SLF001 # the loader has no public way
+    job = [os.getpid(), *workers]
+    rows = []
+    for _ in range(asked["epochs"]):
+        before = cpu_seconds(job), cpu_seconds(asked["servers"])
+        seconds = epoch(loader, asked)
+        rows.append((seconds, cpu_seconds(job) - before[0], cpu_seconds(asked["servers"]) - before[1]))
+    return dict(zip(("seconds", "job", "server"), map(median, zip(*rows, strict=True)), strict=True))
+
+
+def cpu_seconds(processes: list[int]) -> float:
+    """CPU seconds of processes, by the clock that Linux has for each: clock_getcpuclockid(3)."""
+    return sum(time.clock_gettime(~process << 3 | 2) for process in processes)
 
 
 def loads(asked: dict[str, Any]) -> list[float]:
@@ -126,4 +149,5 @@ def loads(asked: dict[str, Any]) -> list[float]:
 if __name__ == "__main__":
     asked = json.loads(sys.argv[1])
     sys.path[:0] = asked["paths"]
-    print(json.dumps(loads(asked) if asked["way"] == "dcp" else epochs(asked)))
+    run = loads if asked["way"] == "dcp" else counted_epochs if "servers" in asked else epochs
+    print(json.dumps(run(asked)))
