@@ -8,6 +8,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import compress
+from operator import ne
 from typing import Final
 
 from forebay.core.read_hashes import ReadHashes, flags_below, numbers_below
@@ -69,12 +70,23 @@ class AnchorIndex:
         if self._found is None:
             self._found = self._by_hash()
             if len(self._found) < len(self._hashes):
-                self._found = dict(zip(reversed(self._hashes), reversed(self._at), strict=True))
-                pairs = sorted(self._found.items(), key=lambda each: each[1])
-                self._hashes = array("I", [found for found, _ in pairs])
-                self._at = array("I", [at for _, at in pairs])
-                self._found = dict(pairs)
+                self._keep_first(self._found)
         return self._found
+
+    def _keep_first(self, found: dict[int, int]) -> None:
+        """Makes of the latest position of each read, in `found`, the first, and keeps no other."""
+        hashes, at = self._hashes, self._at
+        earlier = compress(range(len(hashes)), map(ne, map(found.__getitem__, hashes), at))
+        first, kept = dict[int, int](), bytearray(b"\1") * len(hashes)
+        for number in earlier:
+            each = hashes[number]
+            if each in first:
+                kept[number] = 0
+            else:
+                first[each] = at[number]
+                kept[bisect_left(at, found[each])] = 0
+        found.update(first)
+        self._hashes, self._at = array("I", compress(hashes, kept)), array("I", compress(at, kept))
 
     def _by_hash(self) -> dict[int, int]:
         if len(self._hashes) == self.count <= len(_POSITIONS):  # no read is left out: their positions count them
@@ -133,19 +145,6 @@ class AnchorIndex:
         self._hashes += anchors
         self._at += at
         self._count(len(hashes))
-
-    def append_distinct(self, hashes: ReadHashes) -> bool:
-        """Appends reads if all of them differ from each other, and the anchors among them from those before. Returns
-        whether they do."""
-        if not self.has_all or self.count + len(hashes) > MAX_ANCHORS:
-            return len(set(hashes)) == len(hashes) and self.extend_new(hashes)
-        self.append(hashes)
-        found = self._by_hash()
-        if len(found) == len(self._hashes):
-            self._found = found
-            return True
-        self.truncate(self.count - len(hashes))
-        return False
 
     def anchors(self, hashes: ReadHashes) -> ReadHashes:
         """Returns the hashes that are anchors, in order."""

@@ -56,14 +56,6 @@ class EpochBoundary:
         self.index.append(hashes)
         self._note_new(len(hashes))
 
-    def append_distinct(self, hashes: ReadHashes) -> bool:
-        """Appends reads if all of them differ from each other, and the anchors among them from those before. Returns
-        whether they do."""
-        if not self.index.append_distinct(hashes):
-            return False
-        self._note_new(len(hashes))
-        return True
-
     def _note_new(self, reads: int) -> None:
         count = self.index.count
         self._latest.extend([(position, False) for position in range(max(count - _SEARCHED, count - reads), count)])

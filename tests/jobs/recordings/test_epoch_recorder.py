@@ -75,11 +75,26 @@ def test_reads_of_a_rank_that_joins_late_are_recorded_once(joined: int) -> None:
     assert epochs(record(order[:joined] + both)) == [order]
 
 
-@pytest.mark.parametrize("count", [900, 3000])
-def test_one_repeated_read_in_a_batch_is_recorded_once(count: int) -> None:
-    keys = sample_keys(count)
-    read = [*keys[:700], keys[695], *keys[700:]]
-    assert epochs(record(read, step=512)) == [keys]
+@pytest.mark.parametrize("count", [900, 5000])
+def test_single_repeated_reads_end_no_epoch(count: int) -> None:
+    keys = shuffled(sample_keys(count), 1)
+    read = [*keys]
+    for start in range(400, count, 100):
+        read[start:start] = keys[start - 390 : start - 388]
+    [recorded] = epochs(record(read, step=512))
+    assert list(dict.fromkeys(recorded)) == keys
+
+
+@pytest.mark.parametrize("count", [1500, 5000])
+def test_an_epoch_that_begins_with_reads_of_another_is_passed_by(count: int) -> None:
+    orders = [shuffled(sample_keys(count), seed) for seed in range(2)]
+    reads = orders[0][-count // 50 :] + orders[1]  # as several workers deliver them
+    recorder = EpochRecorder(0.0)
+    for start in range(0, len(reads), 512):
+        part = reads[start : start + 512]
+        recorder.add(ReadColumns.of(whole_reads(part)), hashes_of(part), 0.0)
+        assert not recorder.looks_closely
+    assert recorder.count == len(reads)
 
 
 def test_an_epoch_goes_on_behind_what_is_known_of_it() -> None:

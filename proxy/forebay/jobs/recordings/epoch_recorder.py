@@ -3,9 +3,10 @@
     reads ──> tail (up to 2 pages, in memory) ──> pages, to be stored
                 └── a new epoch began in it: the reads before are the last page, those behind begin the next recording
 
-Nearly all reads are passed by sentinels (jobs.recordings.repeat_sentinels) and looked at no further; where one is
-repeated, the reads of the tail are looked at one by one until the epoch ends. The tail is as long as it takes to see
-that a new epoch began. A read that was made shortly before is not recorded again: ranks of a job read the same samples.
+Nearly all reads are passed by sentinels (jobs.recordings.repeat_sentinels) and looked at no further; where many are
+repeated, reads are looked at one by one until the epoch ends, the latest of the tail first. The tail is as long as it
+takes to see that a new epoch began. Then a read that was made shortly before is not recorded again: ranks of a job read
+the same samples.
 """
 
 from array import array
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.read_hashes import ReadHashes, count_distinct
-from forebay.jobs.recordings.repeat_sentinels import SHARE, RepeatSentinels
+from forebay.jobs.recordings.repeat_sentinels import RepeatSentinels
 from forebay.policy.anchor_index import AnchorIndex
 from forebay.policy.epoch_boundary import EpochBoundary, is_old
 from forebay.protocol.recordings.read_columns import ColumnSource
@@ -29,9 +30,6 @@ _STEP: Final = 16
 _LARGE_STEP: Final = 128
 """Reads after which the end of a larger epoch is looked for: what is behind the end is new again, and added at once.
 The first step of a batch is as short as tells an end, as most repeated reads are one."""
-
-_UNNOTICED: Final = 4 * SHARE
-"""Repeated reads are hardly ever more before a sentinel is among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +62,11 @@ class EpochRecorder:
         indexed = self._boundary.index.count
         return indexed if self._sentinels is None else indexed + len(self._tail)
 
+    @property
+    def looks_closely(self) -> bool:
+        """Whether reads are looked at one by one."""
+        return self._sentinels is None
+
     def add(self, reads: ColumnSource, hashes: ReadHashes, now: float) -> list[RecordingPage | EpochEnded]:
         """Adds reads, each with its `policy.recognition.read_hash`. Returns pages to store and ends of epochs."""
         if not len(self._tail):
@@ -73,7 +76,7 @@ class EpochRecorder:
     def _add_all(self, reads: ColumnSource, hashes: ReadHashes, now: float) -> list[RecordingPage | EpochEnded]:
         made: list[RecordingPage | EpochEnded] = []
         while len(reads):
-            if self._sentinels is not None and self._sentinels.add_unrepeated(hashes):
+            if self._sentinels is not None and self._sentinels.pass_by(hashes):
                 self._tail.append(reads)
                 self._tail_hashes += hashes
                 return made + self._cut_full_pages(now)
@@ -87,11 +90,10 @@ class EpochRecorder:
         the boundary can't know it otherwise."""
         if self._sentinels is None:
             return reads, hashes
-        self._sentinels = None
         whole, whole_hashes = self._tail, self._tail_hashes
-        known = max(0, len(whole) - _UNNOTICED)
-        if not self._boundary.append_distinct(whole_hashes[:known]):
-            known = 0
+        known = max(0, len(whole) - self._sentinels.unnoticed)
+        self._sentinels = None
+        self._boundary.append(whole_hashes[:known])
         self._tail, self._tail_hashes = whole.cut(known), whole_hashes[:known]
         if known and not self._boundary.index.has_all:
             self._leave_out()
@@ -243,7 +245,7 @@ class EpochRecorder:
     def _restart(self, reads: ReadTail, hashes: ReadHashes, now: float) -> None:
         self._boundary = EpochBoundary()
         self._sentinels = RepeatSentinels()
-        if not self._sentinels.add_unrepeated(hashes):
+        if not self._sentinels.pass_by(hashes):
             self._sentinels = None
             self._boundary.add(hashes)
         self._tail, self._tail_hashes = reads, hashes
