@@ -167,26 +167,30 @@ async def test_epochs_that_ended_are_in_files_once_tended(rig: RecorderRig, tmp_
     assert (tmp_path / f"{ended.id}.anchors").exists()
 
 
-async def test_an_order_that_two_workers_answer_is_recorded_once(rig: RecorderRig) -> None:
-    """However many reads come in a batch: it is three groups of each worker."""
+@pytest.mark.parametrize(("worker_count", "count", "drained"), [(2, 3000, 300), (2, 5000, 500), (4, 5000, 1000)])
+async def test_an_order_that_several_workers_answer_is_recorded_once(
+    rig: RecorderRig, worker_count: int, count: int, drained: int
+) -> None:
+    """However many reads come in a batch: it is `worker_count` + 1 groups of each worker, of `drained` reads of all."""
     await rig.catalogue.open()
     rig.listener.recognises = True
-    order, workers, chance = shuffled(sample_keys(3000), 1), (NumberedReader(), NumberedReader()), Random(1)
-    batches: tuple[list[ReadGroup], list[ReadGroup]] = [], []
-    for number, start in enumerate(range(0, 4 * 3000, 300)):
-        keys = [order[each % 3000] for each in range(start, start + 300)]
-        of_first = {key for key in keys if chance.random() < 0.5}
+    order, chance = shuffled(sample_keys(count), 1), Random(1)
+    workers = [NumberedReader() for _ in range(worker_count)]
+    batches: list[list[ReadGroup]] = [[] for _ in workers]
+    for number, start in enumerate(range(0, 6 * count, drained)):
+        keys = [order[each % count] for each in range(start, start + drained)]
+        answered_by = [chance.randrange(worker_count) for _ in keys]
         for worker, reader in enumerate(workers):
-            group = reader.group([key for key in keys if (key in of_first) == (not worker)])
+            group = reader.group([key for key, each in zip(keys, answered_by, strict=True) if each == worker])
             group.drained_at = float(number) / 100
             batches[worker].append(group)
-        ends = number % 3
-        if ends < 2:  # half a batch apart
+        ends = number % (worker_count + 1)
+        if ends < worker_count:  # one after the other
             rig.recorder.observe(ReadBatch(batches[ends].copy(), ends))
             batches[ends].clear()
     rig.recorder.close()
-    [recording] = rig.catalogue.recordings
-    assert 2900 <= recording.reads <= 3100
+    recorded = sum(each.reads for each in rig.catalogue.recordings)
+    assert 0.95 * count <= recorded <= 1.2 * count
 
 
 async def test_reads_do_not_wait_for_a_worker_that_stays_away(rig: RecorderRig) -> None:
