@@ -144,6 +144,29 @@ def test_a_reader_is_followed_to_the_end(workers: int, batch: int) -> None:
     assert reader.is_at_end
 
 
+def test_the_next_epoch_of_a_small_recording_is_not_looked_at() -> None:
+    order = shuffled(sample_keys(110), 1)
+    reader = followed(order)
+    for start in range(16, 80, 32):
+        assert reader.observe(hashes_of(order[start : start + 32]))
+    assert reader.observe(hashes_of(order[80:] + order[:5]))
+    assert reader.is_at_end
+    assert reader.looked_at < 30
+
+
+@pytest.mark.parametrize("count", [5000, 20_000])
+def test_a_reader_of_few_anchors_is_where_it_reads(count: int) -> None:
+    """Of so many reads not all are anchors: those of a batch are sometimes more, sometimes fewer than on average."""
+    order = shuffled(sample_keys(count), 1)
+    index = index_of(order)
+    reader = FollowedReader(index, RecordingMatch(0, 15, 30.0))
+    for start in range(16, count // 2, 512):
+        assert reader.observe(hashes_of(order[start : start + 512]))
+        assert reader.looked_at == 512
+        assert 0 <= start + 512 - reader.position <= (PARTED_OF + 16) * index.spacing
+        assert reader.is_certain or start < 600 * index.spacing
+
+
 def test_a_reader_with_another_order_has_parted() -> None:
     keys = sample_keys(4000)
     reader = followed(shuffled(keys, 1))

@@ -44,6 +44,8 @@ PARTED_AT_ONCE: Final = 24
 """So many in a row that are not near."""
 _MIN_SLACK: Final = 64
 """Positions that a reader may be away from where it is expected, at least: several batches."""
+_ENOUGH: Final = 16
+"""Of the latest anchors so many tell where a reader is, if all are near: then no other is looked at."""
 _MAX_GAP: Final = 8
 """Anchors that are further apart than so many times their mean are too rare to matter."""
 
@@ -143,7 +145,7 @@ class Recogniser:
 class FollowedReader:
     """The position of a reader that goes along a recording, and whether it still does."""
 
-    __slots__ = ("_away", "_index", "_near", "_slack", "furthest", "looked_at", "position", "start")
+    __slots__ = ("_away", "_end", "_index", "_near", "_slack", "furthest", "looked_at", "position", "start")
 
     def __init__(self, index: AnchorIndex, match: RecordingMatch) -> None:
         self._index = index
@@ -151,6 +153,8 @@ class FollowedReader:
         self._near: deque[int] = deque([max(0, match.position - match.spread)] * PARTED_OF, maxlen=PARTED_OF)
         """The positions of the latest anchors; -1 for those that were not near. At first where a worker of the loader
         may be that has hardly read yet."""
+        self._end = index.count - max(1, index.count // 50) - 1
+        """All but a window is before this position."""
         self._away = 0
         """Anchors since the last that was near."""
         self.start = match.position
@@ -168,14 +172,17 @@ class FollowedReader:
         known = index.positions
         latest = index.anchors(hashes[-PARTED_OF * index.spacing :])[-PARTED_OF:]
         near = [known.get(found, -1) for found in latest]
-        low, high = max(0, self.position - slack), self.position + slack
-        if len(latest) == PARTED_OF and low <= min(near) and max(near) <= high:
-            self._near.extend(near)
-            self._away = 0
-            self.position = sorted(near)[PARTED_OF // 2]
-            self.furthest = max(self.furthest, *near)
-            self.looked_at = len(hashes)
-            return True
+        if len(near) >= _ENOUGH:
+            first, last = min(near), max(near)
+            low, high = max(0, self.position - slack), self.position + slack + len(near) * index.spacing // 2
+            # From the middle of the latest ones, where the position is. The next epoch may begin in a small recording.
+            if low <= first and last <= high and (low > 0 or last < self._end):
+                self._near.extend(near)
+                self._away = 0
+                self.position = sorted(near)[len(near) // 2]
+                self.furthest = max(self.furthest, last)
+                self.looked_at = len(hashes)
+                return True
         for found in index.anchors(hashes):
             position = known.get(found, -1)
             is_near = position >= 0 and abs(position - self.position) <= slack
@@ -206,4 +213,4 @@ class FollowedReader:
     @property
     def is_at_end(self) -> bool:
         """Whether all but a window of the recording was read."""
-        return self.furthest >= self._index.count - max(1, self._index.count // 50) - 1
+        return self.furthest >= self._end
