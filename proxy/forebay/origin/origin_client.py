@@ -37,7 +37,8 @@ from forebay.origin.adopted_read import AdoptedRead
 from forebay.origin.breaker import Breaker
 from forebay.origin.bucket_regions import REGION_STATUSES, BucketRegions
 from forebay.origin.credential_check import CredentialCheck
-from forebay.origin.credential_refusal import REGION_REFUSAL, SUSPECT_STATUSES, CredentialRefusal, date_of, refusal_in
+from forebay.origin.credential_probe import PROBE_AGENT, REFUSAL_LIMIT, CredentialProbe
+from forebay.origin.credential_refusal import SUSPECT_STATUSES, refusal_in
 from forebay.origin.credentials import Credentials
 from forebay.origin.endpoint import parse_endpoint
 from forebay.origin.http.connection_pool import ConnectionPool
@@ -45,7 +46,7 @@ from forebay.origin.http.outgoing_body import OutgoingBody, outgoing_body
 from forebay.origin.http.session_transport import SessionTransport
 from forebay.origin.http.transport_errors import ConnectionFault
 from forebay.origin.http.transport_response import TransportResponse
-from forebay.origin.origin_limits import RETRIED_STATUSES, OriginLimits
+from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import OriginRequest, Unsigned
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.origin_server import OriginServer
@@ -56,15 +57,11 @@ from forebay.origin.response_framing import has_end, partial_body_length
 from forebay.origin.turns.body_turns import BodyTurns
 from forebay.origin.turns.request_turns import RequestTurns
 from forebay.origin.turns.upload_turns import UploadTurns
-from forebay.protocol.signatures.signing_key import SecretKey
 
 _log = logging.getLogger(__name__)
 
 _USER_AGENT: Final = "forebay"
-_PROBE_AGENT: Final = "forebay-probe"
 _WITHOUT_END: Final = "an answer without an end"
-_REFUSAL_LIMIT: Final = 64 * 1024
-"""Bytes of a response that are read to find out why the origin refuses. Error documents have a few hundred."""
 
 
 class OriginClient:
@@ -94,11 +91,7 @@ class OriginClient:
         self.reads = RequestTurns(limits.reads, "origin reads", timers, min_rate=limits.min_client_rate)
         self.writes = RequestTurns(limits.writes, "origin writes", timers, min_rate=limits.min_client_rate)
         self.uploads = UploadTurns(self.reads, self.writes)
-        self.clock_difference: float | None = None
-        """Seconds that Forebay's clock was ahead of the origin's at the latest signed probe."""
-        self._clock = clock
         self.signer = RequestSigner(credentials, region, clock, _USER_AGENT, speaks_oss=dialect.speaks_oss)
-        self._probe_signer = RequestSigner(credentials, region, clock, _PROBE_AGENT, speaks_oss=dialect.speaks_oss)
         self._body_turns = body_turns or BodyTurns(timers)
         self.pool = ConnectionPool(limits, server.ca_file, self._body_turns)
         self._session = SessionTransport(limits, self.pool, secure=self.endpoint.scheme == "https")
@@ -109,8 +102,14 @@ class OriginClient:
             limits.breaker_cooldown,
             monotonic=monotonic,
         )
+        self.credential_probe = CredentialProbe(
+            self.endpoint,
+            self.pool,
+            RequestSigner(credentials, region, clock, PROBE_AGENT, speaks_oss=dialect.speaks_oss),
+            clock,
+        )
         self.credential_check = CredentialCheck(
-            credentials, self.judge_key, region, clock=clock, monotonic=monotonic, origin=name
+            credentials, self.credential_probe.judge, region, clock=clock, monotonic=monotonic, origin=name
         )
         self._regions = BucketRegions(region) if dialect.has_regions else None
         self._oss = OssAdapter(self._send, region, observe, name) if dialect.speaks_oss else None
@@ -194,7 +193,7 @@ class OriginClient:
         credential = request.credential
         if isinstance(credential, Unsigned):
             return
-        body = await response.peek(_REFUSAL_LIMIT) if request.method != "HEAD" else b""
+        body = await response.peek(REFUSAL_LIMIT) if request.method != "HEAD" else b""
         check, own = self.credential_check, credential is None
         refusal = refusal_in(response.headers, body)
         if refusal is not None:
@@ -208,7 +207,7 @@ class OriginClient:
         regions = self._regions
         if regions is None or request.bucket is None or response.status not in REGION_STATUSES:
             return False
-        document = await response.peek(_REFUSAL_LIMIT) if request.method != "HEAD" else b""
+        document = await response.peek(REFUSAL_LIMIT) if request.method != "HEAD" else b""
         if not regions.learn(request.bucket, response.headers, document):
             return False
         _log.info("%s is in %s: its requests are signed for it", request.bucket, regions.of(request.bucket))
@@ -287,30 +286,7 @@ class OriginClient:
         return await self._reachability.check()
 
     async def _send_probe(self) -> None:
-        await self.pool.probe(self.endpoint.url_of(None, None, ()), _PROBE_AGENT)
-
-    async def judge_key(self, key: SecretKey) -> CredentialRefusal | None:
-        """The refusal of a ListBuckets that is signed with `key`; None: it is accepted. Raises ConnectionFault,
-        OriginError."""
-        request = OriginRequest("GET", operation="ListBuckets", credential=key)
-        url = self.endpoint.url_of(None, None, ())
-        response = await self.pool.send("GET", url.server, await self._probe_signer.head(request, url), fresh=True)
-        if (date := date_of(response.headers)) is not None:
-            self.clock_difference = self._clock() - date.timestamp()
-        try:
-            if response.status in RETRIED_STATUSES:
-                raise OriginBroken(f"status {response.status}")
-            if response.status not in SUSPECT_STATUSES:
-                return None
-            document = bytearray()
-            while len(document) <= _REFUSAL_LIMIT and (piece := await response.next_piece()):
-                document += piece
-        finally:
-            response.close()
-        refusal = refusal_in(response.headers, bytes(document))
-        if refusal is not None and refusal.code == REGION_REFUSAL and self.endpoint.is_global:
-            return None  # it lists buckets in one region, and serves those of all
-        return refusal
+        await self.pool.probe(self.endpoint.url_of(None, None, ()), PROBE_AGENT)
 
     @property
     def credentials(self) -> Credentials:

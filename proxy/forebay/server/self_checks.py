@@ -107,8 +107,8 @@ async def _check_credentials(
 ) -> AsyncIterator[SelfCheck]:
     check = client.credential_check
     state = await check.check()
-    if client.clock_difference is not None:
-        yield _clock(client.clock_difference)
+    if client.credential_probe.clock_difference is not None:
+        yield _clock(client.credential_probe.clock_difference)
     used = "" if needs_own_credential(settings, origin) else ", which no client's request needs"
     match state:
         case "accepted":
@@ -130,7 +130,7 @@ async def _check_credentials(
         where = f"the origin credential of {key.id}"
         try:
             secret = await credentials_of(key.origin).current()
-            refusal = await client.judge_key(secret) if secret is not None else None
+            refusal = await client.credential_probe.judge(secret) if secret is not None else None
         except OriginCredentialFault as missing:
             yield SelfCheck("credential", "failed", f"{where}: {missing.reason}")
         except (OriginError, ConnectionFault) as error:
