@@ -18,9 +18,9 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
-from benchmarks.page_figures import MeasuredPages
+from benchmarks.figures.measured_pages import MeasuredPages
+from benchmarks.figures.readme import TRAINING_BEGIN, TRAINING_END, rendered
 from benchmarks.part_pages import parted_page
-from benchmarks.readme import TRAINING_BEGIN, TRAINING_END, rendered
 
 from compat.clients import load_clients
 from compat.host_names import with_names

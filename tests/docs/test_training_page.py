@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from benchmarks.guide import rendered
-from benchmarks.page_figures import MeasuredPages
+from benchmarks.figures.measured_pages import MeasuredPages
+from benchmarks.figures.training_guide import rendered
 
 from harness.fake_origin import FakeOrigin
 from harness.page_examples import run_examples

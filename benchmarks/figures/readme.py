@@ -1,15 +1,10 @@
-"""The README's tables of figures, taken from the benchmarks' pages: `python -m benchmarks.figures` writes them anew.
-
-Nothing is measured here, and no figure is written by hand: each is found on a page by its section and its row, and
-copied as it stands there. tests/docs/test_readme.py compares the two. A part of a page that has not been measured yet
-has no row.
-"""
+"""The README's two tables of figures: of the cache, and of training."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from benchmarks import ROOT
-from benchmarks.page_figures import (
+from benchmarks.figures.measured_pages import (
     BATCH_OVER_HTTP,
     CHECKPOINTS,
     FAR,

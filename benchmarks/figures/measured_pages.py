@@ -1,4 +1,4 @@
-"""Figures on the benchmarks' pages, found by section, row and heading; and the pages that quote them."""
+"""Figures on the benchmarks' pages, found by section, row and heading; and a table in a page that quotes them."""
 
 import re
 from collections.abc import Sequence

@@ -1,12 +1,9 @@
-"""The table of docs/training-with-forebay.md: what each step brought where it was measured.
-
-Each figure is found on the page that its row names, and copied: `python -m benchmarks.figures` writes them anew.
-"""
+"""The table of docs/training-with-forebay.md: what each step brought where it was measured, by the page of its row."""
 
 from typing import Final
 
 from benchmarks import ROOT
-from benchmarks.page_figures import (
+from benchmarks.figures.measured_pages import (
     BATCH_OVER_HTTP,
     CHECKPOINTS,
     OVER_HTTP,
