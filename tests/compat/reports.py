@@ -93,7 +93,6 @@ def _environment(client: Client, endpoint: str, bucket: str, secret: Secret, dir
         **passed_on,
         "PATH": f"{client.home / 'bin'}{os.pathsep}{passed_on.get('PATH', os.defpath)}",
         "PYTHONPATH": str(ROOT / "tests"),
-        "PYTHONDONTWRITEBYTECODE": "1",
         "HOME": str(directory),
         "AWS_ACCESS_KEY_ID": secret.access,
         "AWS_SECRET_ACCESS_KEY": secret.secret,

@@ -34,7 +34,6 @@ def torch_environ(home: Path, endpoint: str, secret: Secret, **more: str) -> dic
     return {
         **passed_on,
         "PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("client", "proxy", "tests")),
-        "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",
         "HOME": str(home),
         "AWS_ACCESS_KEY_ID": secret.access,
