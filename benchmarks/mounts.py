@@ -22,7 +22,7 @@ from benchmarks.part_pages import Part
 from benchmarks.processes import script_output
 from benchmarks.run_sizes import MIB
 from benchmarks.sample_epochs import run_samples
-from benchmarks.tables import Section, Table, count_text, size_text, time_text
+from benchmarks.tables import Section, Table, size_text, time_text
 
 PYTHON: Final = ROOT / ".clients" / "torch" / "bin" / "python"
 RCLONE: Final = ROOT / ".clients" / "rclone" / "bin" / "rclone"
@@ -184,7 +184,7 @@ def _written(ways: list[_Way], objects: Objects) -> Section:
         for way in ways
     ]
     headings = ("way", "cold", "warm", "cold, by forebay_client's", "warm, by forebay_client's")
-    text = _TEXT.format(count=count_text(objects.number), size=size_text(objects.size), warm=_WARM)
+    text = _TEXT.format(count=f"{objects.number:,}", size=size_text(objects.size), warm=_WARM)
     reason = missing()
     remark = f"Mounts were not measured: {reason}." if reason is not None else ""
     return Section(f"Epochs of {size_text(objects.size)}", text, Table(headings, rows), remark)
