@@ -10,33 +10,33 @@ from harness.loader_orders import hashes_of, sample_keys, shuffled
 def test_a_second_epoch_is_noticed_soon(count: int) -> None:
     sentinels = RepeatSentinels()
     hashes = hashes_of(shuffled(sample_keys(count), 1))
-    assert all(sentinels.pass_by(hashes[start : start + 700]) for start in range(0, count, 700))
+    assert all(sentinels.add(hashes[start : start + 700]) for start in range(0, count, 700))
     again = hashes_of(shuffled(sample_keys(count), 2))
     late = REPEATED if count <= EARLY else max(200, count // 100)
-    assert not sentinels.pass_by(again[:late])
+    assert not sentinels.add(again[:late])
 
 
 def test_many_repeated_reads_are_noticed_in_a_batch_and_over_two() -> None:
     hashes = hashes_of(sample_keys(50))
     repeated = hashes[7 : 7 + REPEATED]
-    assert not RepeatSentinels().pass_by(hashes + repeated)
+    assert not RepeatSentinels().add(hashes + repeated)
     sentinels = RepeatSentinels()
-    assert sentinels.pass_by(hashes[:30])
+    assert sentinels.add(hashes[:30])
     before = sentinels.unnoticed
-    assert sentinels.pass_by(hashes[30:] + repeated[:-1])
-    assert not sentinels.pass_by(repeated[-1:])
+    assert sentinels.add(hashes[30:] + repeated[:-1])
+    assert not sentinels.add(repeated[-1:])
     assert sentinels.unnoticed == before + 20 + REPEATED - 1, "as far as the repeated ones may be"
 
 
 def test_single_repeated_reads_are_passed_by() -> None:
     sentinels, hashes = RepeatSentinels(), hashes_of(sample_keys(200))
-    assert sentinels.pass_by(hashes[:10])
+    assert sentinels.add(hashes[:10])
     for start in range(10, 190, JUDGED):
-        assert sentinels.pass_by(hashes[:3] + hashes[start : start + JUDGED])
+        assert sentinels.add(hashes[:3] + hashes[start : start + JUDGED])
 
 
 def test_sentinels_of_a_large_epoch_are_few() -> None:
     sentinels, hashes = RepeatSentinels(), hashes_of(sample_keys(150_000))
-    assert sentinels.pass_by(hashes[:50_000])
-    assert sentinels.pass_by(hashes[50_000:])
+    assert sentinels.add(hashes[:50_000])
+    assert sentinels.add(hashes[50_000:])
     assert MAX_SENTINELS // 4 < len(sentinels) <= MAX_SENTINELS

@@ -76,7 +76,7 @@ class EpochRecorder:
     def _add_all(self, reads: ColumnSource, hashes: ReadHashes, now: float) -> list[RecordingPage | EpochEnded]:
         made: list[RecordingPage | EpochEnded] = []
         while len(reads):
-            if self._sentinels is not None and self._sentinels.pass_by(hashes):
+            if self._sentinels is not None and self._sentinels.add(hashes):
                 self._tail.append(reads)
                 self._tail_hashes += hashes
                 return made + self._cut_full_pages(now)
@@ -245,7 +245,7 @@ class EpochRecorder:
     def _restart(self, reads: ReadTail, hashes: ReadHashes, now: float) -> None:
         self._boundary = EpochBoundary()
         self._sentinels = RepeatSentinels()
-        if not self._sentinels.pass_by(hashes):
+        if not self._sentinels.add(hashes):
             self._sentinels = None
             self._boundary.add(hashes)
         self._tail, self._tail_hashes = reads, hashes

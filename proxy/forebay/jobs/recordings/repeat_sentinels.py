@@ -44,7 +44,7 @@ class RepeatSentinels:
         """Reads before those that were not passed by, among which there may be repeated ones: hardly ever more."""
         return self._doubtful + JUDGED * ((1 << 32) // self._threshold)
 
-    def pass_by(self, hashes: ReadHashes) -> bool:
+    def add(self, hashes: ReadHashes) -> bool:
         """Adds reads. Returns False if so many sentinels are repeated that the reads have to be looked at; nothing may
         be added after that."""
         others = hashes[self._early :] if self._early else hashes
