@@ -45,8 +45,8 @@ def explanation_lines(explanation: JsonObject) -> Iterator[str]:
         )
         stale = f"stale: {explanation['stale_because']}"
         yield f"{'freshness':14} {'fresh' if explanation['fresh'] else stale}"
-    if (member := explanation["member"]) is not None:
-        shard = explanation["shard"]
+    if (member := explanation.get("member")) is not None:
+        shard = explanation.get("shard")
         held = f"{format_size(shard['cached'])} of {format_size(shard['size'])}" if shard is not None else "nothing"
         path = escape_unprintable(f"s3://{explanation['bucket']}/{member['shard']}")
         yield f"{'member':14} {member['size']} bytes at {member['offset']} of {path}, {held} of which is cached"
