@@ -407,6 +407,31 @@ async def test_a_plan_of_a_principal_that_is_gone_ends() -> None:
     assert (runner.state, len(ahead.dropped)) == ("revoked", 10)
 
 
+class HeldPieces(HeldFetches):
+    """Likewise, of each object a piece at a time."""
+
+    async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
+        outcome = await super().fetch(request)
+        return outcome._replace(size=10 * SIZE, stop=request.start + SIZE)
+
+
+async def test_a_fetch_of_a_principal_that_is_gone_ends_with_its_piece(caplog: pytest.LogCaptureFixture) -> None:
+    entries, ahead, tasks = HeldEntries(1, 1), HeldPieces(), TaskRegistry()
+    allowances: list[Allowance | None] = [Allowance(lambda _: True, None, lambda _: 1 << 20, lambda _: "set")]
+    record = PlanRecord("id", "bucket", "order", "user", 0.0, entries.count, 0)
+    runner = PlanRunner(
+        record, entries, PlanStart(), ahead, lambda: allowances[-1], ManualTimers(), tasks.spawn, lambda: 0.0
+    )
+    async with asyncio.TaskGroup() as group:
+        group.create_task(runner.run())
+        await run_loop_until(lambda: bool(ahead.keys))
+        allowances.append(None)
+        ahead.gate.set()
+        await tasks.wait_idle()
+    assert (ahead.keys, ahead.dropped, runner.state) == (["0"], [1], "revoked")
+    assert not caplog.records, "no task has failed"
+
+
 class FullTier(NotedFetches):
     """Has no room until the test makes some."""
 
