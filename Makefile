@@ -11,7 +11,10 @@ BIN    := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve demo test format lint types floors tests bench peers clean
+.PHONY: help serve demo test format lint types floors tests bench peers \
+	clean bench-checkpoints bench-epochs bench-misses bench-scale bench-training bench-mounts bench-packs bench-clients browser promtool \
+	soak crash faults clients clients-torch suites long listings forgery fuzz fuzz-guided \
+	exhaustion slow-readers wheel
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -46,7 +49,6 @@ bench: $(VENV)/.dev  ## the figures of the README, against nginx and Varnish whe
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.figures
 
-.PHONY: bench-checkpoints bench-epochs bench-misses bench-scale bench-training
 bench-epochs: $(VENV)/.dev  ## data sets larger than the cache, plans, recordings, listings; PARTS="shares plans" for some: an hour
 	$(BIN)/python -m benchmarks epochs $(PARTS)
 	$(BIN)/python -m benchmarks.figures
@@ -55,16 +57,13 @@ bench-checkpoints: $(VENV)/.dev clients-torch  ## checkpoints under write = "bac
 	$(BIN)/python -m benchmarks checkpoints $(PARTS)
 	$(BIN)/python -m benchmarks.figures
 
-.PHONY: bench-mounts
 bench-mounts: $(VENV)/.dev clients-torch  ## epochs over rclone mount and s3fs-fuse, beside boto3 and forebay_client through Forebay and local files; checkpoint loads; PARTS="small" for some: some minutes
 	@test -e /dev/fuse || echo "no mount is measured: there is no /dev/fuse"
 	$(BIN)/python -m benchmarks mounts $(PARTS)
 
-.PHONY: bench-packs
 bench-packs: $(VENV)/.dev  ## small files as loose objects, as members of a pack and as local files, cold and warm: a minute
 	$(BIN)/python -m benchmarks.small_files 2000
 
-.PHONY: bench-clients
 bench-clients: $(VENV)/.dev clients-torch  ## client libraries reading what is cached: boto3, s3torchconnector, aiohttp, obstore and ours; PARTS="reads" for some: some minutes
 	$(BIN)/python -m pip --python .clients/torch/bin/python install --quiet --disable-pip-version-check aiohttp==3.14.5 obstore==0.12.1
 	$(BIN)/python -m benchmarks clients $(PARTS)
@@ -83,50 +82,40 @@ bench-training: $(VENV)/.dev clients-torch  ## epochs of a PyTorch DataLoader an
 peers:  ## install what the benchmarks compare with, and wrk, the load generator: from Debian (needs root)
 	@.ci/apt-install nginx-light varnish wrk
 
-.PHONY: browser
 browser:  ## install the browser that tests/security/test_browsers.py tries web pages in: from Debian (needs root)
 	@.ci/apt-install chromium
 
-.PHONY: promtool
 promtool:  ## install promtool, with which tests/docs/test_alerts.py tries the alerts: from Debian (needs root)
 	@.ci/apt-install prometheus
 
-.PHONY: soak
 soak: $(VENV)/.dev  ## many clients at once against a failing origin and a damaged cache; SECONDS=600, WORKERS=4, SEED=7, ORIGIN=oss, SWITCHES="foreign kills"
 	@PYTHONPATH=tests $(BIN)/python -m soak $(or $(SECONDS),60) $(or $(SEED),0) $(or $(WORKERS),1) $(or $(ORIGIN),s3) $(SWITCHES)
 
-.PHONY: crash
 crash: $(VENV)/.dev  ## kills, power cuts and failing disks against the journal, at large: half an hour; SCALE=100 (10,000 random kills)
 	FOREBAY_CRASH_SCALE=$(or $(SCALE),100) $(BIN)/python -m pytest --numprocesses auto --dist worksteal -m 'long or not long' \
 		-o tmp_path_retention_policy=failed $(if $(BASETEMP),--basetemp=$(BASETEMP)) \
 		tests/storage/journal tests/write/back/test_journal_check.py $(wildcard tests/scenarios/test_write_back_*.py)
 
-.PHONY: faults
 faults: $(VENV)/.dev  ## every fault of an origin under every operation, in every setting, into docs/faults.md; ROUNDS=3, SEED=7, WORKERS=4, FAMILIES=heads,bodies
 	@PYTHONPATH=proxy:client:tests $(BIN)/python -m faults $(or $(ROUNDS),1) $(or $(SEED),0) $(or $(WORKERS),0) $(FAMILIES)
 
-.PHONY: clients clients-torch
 clients: $(VENV)/.python  ## install the S3 and OSS clients that the tests try, pinned, into .clients/ (as root, s3fs-fuse from Debian too)
 	@PYTHONPATH=tests $(BIN)/python -m compat.installing
 
 clients-torch: clients  ## the same, with those that need PyTorch, which is large
 	@PYTHONPATH=tests $(BIN)/python -m compat.installing torch
 
-.PHONY: suites
 suites: $(VENV)/.dev  ## S3 suites of others, against an origin alone and through Forebay, into docs/suites.md; ONLY="mc boto2" for some
 	@PYTHONPATH=tests $(BIN)/python -m suites $(ONLY)
 
-.PHONY: long
 long: $(VENV)/.dev  ## the tests that `make test` leaves out, and more cases of the properties: a quarter of an hour on two cores
 	$(BIN)/python -m pytest -m long --numprocesses auto --maxprocesses 4 --dist worksteal
 	FOREBAY_SECURITY_SCALE=10 $(BIN)/python -m pytest --timeout 3600 --numprocesses auto --maxprocesses 4 tests/properties
 
-.PHONY: listings
 listings: $(VENV)/.dev  ## 2,000 random listings and writes of each kind of origin, page by page against the origin's own: some minutes; QUERIES=500
 	FOREBAY_LISTING_QUERIES=$(or $(QUERIES),2000) $(BIN)/python -m pytest --timeout 3600 tests/scenarios/test_listings_differential.py
 
 # The generated tests of tests/security, with more cases than `make test` makes.
-.PHONY: forgery fuzz fuzz-guided exhaustion slow-readers
 forgery: $(VENV)/.dev  ## a quarter of a million changes to signed requests, none of which may be let in, and every query by who may not read
 	FOREBAY_SECURITY_SCALE=40 $(BIN)/python -m pytest --timeout 3600 tests/security/test_forgery.py tests/security/test_form_forgery.py \
 		tests/security/test_authentication_matrix.py tests/security/test_hits_leak_nothing.py
@@ -148,7 +137,6 @@ slow-readers: $(VENV)/.dev  ## 1,000 readers at a byte a second and 200 at 0.25 
 exhaustion: $(VENV)/.dev  ## slow clients, bombs, and 10,000 idle connections (raise the hard limit of open files for it)
 	FOREBAY_IDLE_CONNECTIONS=10000 $(BIN)/python -m pytest --timeout 600 tests/security/test_exhaustion.py
 
-.PHONY: wheel
 wheel: $(VENV)/.python  ## build Forebay's wheel into dist/, to be installed as 'dist/forebay-VERSION-py3-none-any.whl[proxy]'
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist/forebay-*.whl
