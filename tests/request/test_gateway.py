@@ -19,6 +19,7 @@ from forebay.core.errors import (
     SpoolFailed,
     SpoolFull,
     Throttled,
+    WritesPending,
     access_denied,
 )
 from forebay.core.request_record import CacheStatus, RequestRecord
@@ -79,6 +80,7 @@ async def handle(failing: Failing, method: str = "GET", keyring: Keyring = OPEN)
     [
         (S3Error("PreconditionFailed", Condition="If-Match"), 412, "PreconditionFailed"),
         (Throttled("full"), 503, "SlowDown"),
+        (WritesPending("older"), 503, "SlowDown"),
         (SpoolFull("no room"), 503, "SlowDown"),
         (SpoolFailed("/a/secret/path: No space left on device"), 503, "SlowDown"),
         (OriginUnreachable("a secret reason"), 503, "ServiceUnavailable"),
@@ -104,6 +106,15 @@ async def test_each_failure_is_an_error_document(method: str, failure: Exception
 async def test_a_failure_after_the_response_head_aborts(failure: Exception) -> None:
     reply, _ = await handle(Failing(failure, late=True))
     assert (reply.status, reply.aborted, reply.finished) == (200, True, False)
+
+
+async def test_a_client_learns_that_it_waits_for_pending_writes() -> None:
+    for failure, shown in (
+        (WritesPending("older"), b"Pending writes come first"),
+        (Throttled("full"), b"reduce the rate"),
+    ):
+        reply, _ = await handle(Failing(failure), "PUT")
+        assert shown in bytes(reply.body)
 
 
 async def test_a_client_that_has_left_is_only_recorded() -> None:

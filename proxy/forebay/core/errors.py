@@ -6,6 +6,7 @@
     │   └── SettingsErrors            a refused configuration, with all its problems
     ├── PinRefused                a prefix can't be pinned, or unpinned; the message is for people
     ├── Throttled                 a budget or a limit is used up; the client gets 503 SlowDown
+    │   └── WritesPending             pending writes of the journal have to be at the origin first
     ├── StorageError              bytes could not be kept or found again
     │   ├── SpoolFull                 the spool has reached its limit; the client gets 503 SlowDown
     │   ├── SpoolFailed               the spool's disk failed; the client gets 503 SlowDown
@@ -181,6 +182,10 @@ class Throttled(ForebayError):
     """A budget or a limit is used up: memory, requests to the origin. The client gets 503 SlowDown."""
 
 
+class WritesPending(Throttled):
+    """A request has to come after pending writes of the journal, which are not at the origin in time."""
+
+
 class StorageError(ForebayError):
     """Bytes could not be kept, or not be found again."""
 
@@ -190,15 +195,12 @@ class SpoolFull(StorageError):
 
 
 class SpoolFailed(StorageError):
-    """The spool's disk refused a write or a read. Bytes still in memory are kept. The message is for the log; it names
-    the directory."""
+    """The spool's disk failed. Bytes in memory are kept. The message is for the log, and names the directory."""
 
 
 class SsdUnusable(StorageError):
-    """The SSD tier's directory can't be used: it can't be made, is read-only, or belongs to somebody else.
-
-    Forebay warns, serves without it, and tries again.
-    """
+    """The SSD tier's directory can't be used: it can't be made, is read-only, or belongs to somebody else. Forebay
+    warns, serves without it, and tries again."""
 
 
 class SsdInUse(SsdUnusable):

@@ -25,7 +25,15 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Final
 
-from forebay.core.errors import OriginCredentialFault, OriginError, S3Error, SpoolFailed, SpoolFull, Throttled
+from forebay.core.errors import (
+    OriginCredentialFault,
+    OriginError,
+    S3Error,
+    SpoolFailed,
+    SpoolFull,
+    Throttled,
+    WritesPending,
+)
 from forebay.core.request_record import HOST_ID, RequestRecord
 from forebay.core.requester import requester
 from forebay.protocol.cors_preflight import PREFLIGHT
@@ -176,7 +184,9 @@ class Gateway:
             await self._refuse(error, request, reply, record)
         except Throttled as error:
             _log.info("%s: %s", record.request_id, error)
-            await self._refuse(S3Error("SlowDown"), request, reply, record)
+            reason = "Pending writes come first, and are not at the origin yet. Please try again."
+            shown = reason if isinstance(error, WritesPending) else None
+            await self._refuse(S3Error("SlowDown", shown), request, reply, record)
         except SpoolFull as error:
             await self._refuse(S3Error("SlowDown", str(error)), request, reply, record)
         except SpoolFailed as error:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.core.errors import Throttled
+from forebay.core.errors import WritesPending
 from forebay.protocol.exchange import Request
 
 INTERVAL: Final = 40.0
@@ -82,7 +82,8 @@ class InterimWait:
     most: int = MOST
 
     async def wait(self, waiting: Awaitable[None], request: Request) -> None:
-        """Waits for `waiting`. Raises Throttled when that takes too long, ConnectionError when the client has left."""
+        """Waits for `waiting`. Raises WritesPending when that takes too long, ConnectionError when the client has
+        left."""
         loop, interval = asyncio.get_running_loop(), _interval(request, self.interval)
         try:
             async with asyncio.timeout(interval * (self.most + 1)) as limit:
@@ -98,6 +99,6 @@ class InterimWait:
                     interims.end()
         except TimeoutError:
             if not request.has_left():
-                raise Throttled("writes that it has to come after are not at the origin yet") from None
+                raise WritesPending("writes that it has to come after are not at the origin yet") from None
         if request.has_left():
             raise ConnectionAbortedError("the client has left before the turn of its write came")

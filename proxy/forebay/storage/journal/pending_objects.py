@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import Throttled
+from forebay.core.errors import WritesPending
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.journal.body_file import BodyDamaged, BodyRef
@@ -152,12 +152,12 @@ class PendingObjects:
 
     @asynccontextmanager
     async def bounded_read(self) -> AsyncGenerator[None]:
-        """A context in which a read waits for pending writes as long as one does. Raises Throttled."""
+        """A context in which a read waits for pending writes as long as one does. Raises WritesPending."""
         try:
             async with asyncio.timeout(self.read_seconds):
                 yield
         except TimeoutError:
-            raise Throttled("writes that it has to come after are not at the origin yet") from None
+            raise WritesPending("writes that it has to come after are not at the origin yet") from None
 
     async def wait_for_read(self, name: ObjectName) -> None:
         """Waits until the writes that are pending now of an object are settled, as long as a read does. Raises
