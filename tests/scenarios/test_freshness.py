@@ -135,6 +135,18 @@ async def test_other_metadata_that_a_304_tells_is_noticed(tmp_path: Path, header
         assert origin.log.count(key="key") == sent + 1, "known by then"
 
 
+async def test_a_304_that_spells_the_digest_in_another_case_is_believed(tmp_path: Path) -> None:
+    """OSS writes digests in upper case, and compares them in any: so does another Forebay in front of it."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rule("60s")) as rig:
+        stored = origin.store.put("bucket", "key", b"content")
+        await rig.client().request("GET", OBJECT)
+        origin.faults.add(actions.change_headers(etag=stored.etag.upper()), key="key")
+        rig.advance_clock(61)
+        answer = await rig.client().request("GET", OBJECT)
+        assert (answer.status, answer.body, answer.headers["ETag"]) == (200, b"content", stored.etag.upper())
+        assert cache_status(await rig.client().request("GET", OBJECT)) == (200, "hit-memory")
+
+
 async def test_deleted_object_may_be_created_again(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"old")

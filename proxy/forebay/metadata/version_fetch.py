@@ -163,14 +163,14 @@ class VersionFetch:
         self, request: LookupRequest, known: Head | None, answer: Revalidated, requested: RequestTime
     ) -> Resolution:
         """Stores the known head as validated by a 304; fetches it anew where the 304 has another time or other
-        headers."""
+        headers, or spells the ETag in another way."""
         if known is None:
             return Uncacheable("304 to a request without If-None-Match")
         name, identity = request.name, request.identity
         since, requested_at = requested
-        is_same_time = answer.last_modified in {"", known.facts.last_modified}
-        if not (is_same_time and agrees(known.facts, answer.repeated)):
-            # The same bytes were written again, or with other metadata.
+        is_same = answer.etag == known.version.etag and answer.last_modified in {"", known.facts.last_modified}
+        if not (is_same and agrees(known.facts, answer.repeated)):
+            # The same bytes were written again, or with other metadata; or blocks have to go under another ETag.
             return await self._fetch_from_origin(request._replace(span=None), None)
         head = known.with_validation(requested_at)
         current = self._heads.current(name)

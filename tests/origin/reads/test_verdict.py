@@ -77,6 +77,7 @@ TABLE: list[tuple[OriginRead, int, dict[str, str], Span | type]] = [
     (ranged(100, 110, V1), 416, {"Content-Range": "bytes */100"}, VersionMismatch),
     (OriginRead("GET", None, None, V1), 304, {}, Revalidated),
     (OriginRead("GET", None, None, V1), 304, {"ETag": '"v2"'}, InvalidResponse),
+    (OriginRead("GET", None, None, V1), 304, {"ETag": '"V1"'}, InvalidResponse),
     (OriginRead("GET", None, None, V1), 200, {"Content-Length": "7", "ETag": '"v2"'}, Span(0, 7)),
     (WHOLE, 304, {}, InvalidResponse),
     (WHOLE, 301, {"Location": "https://elsewhere"}, ErrorStatus),

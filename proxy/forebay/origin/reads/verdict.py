@@ -20,6 +20,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.heads import ObjectFacts
 from forebay.origin.reads.origin_read import OriginRead
 from forebay.origin.reads.read_outcomes import Revalidated, Uncacheable
+from forebay.protocol.conditions import normalized_etag
 from forebay.protocol.header_map import Headers
 from forebay.protocol.response_headers import facts_from, parse_content_range, repeated_facts
 
@@ -68,7 +69,7 @@ def judge(read: OriginRead, status: int, headers: Headers) -> Verdict:
         if read.if_none_match is None:
             return InvalidResponse("304 to a request without a condition")
         etag = headers.get("ETag", read.if_none_match.etag)
-        if etag != read.if_none_match.etag:
+        if normalized_etag(etag) != normalized_etag(read.if_none_match.etag):
             return InvalidResponse("304 for another version than the condition's")
         return Revalidated(etag, headers.get("Last-Modified", ""), repeated_facts(headers))
     if read.pin is not None and (status == 412 or (status == 416 and read.span is not None and read.span.start)):
