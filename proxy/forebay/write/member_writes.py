@@ -12,7 +12,7 @@ and the DELETE is an object that readers may see before the member is hidden.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Final
 
 from forebay.core.names import ObjectName
@@ -59,13 +59,13 @@ class MemberWrites:
                 await context.verify()
             yield await self._deletions.begin(bucket, listed, forward.identity)
 
-    @asynccontextmanager
-    async def change(self, context: WriteContext) -> AsyncGenerator[None]:
+    def change(self, context: WriteContext) -> AbstractAsyncContextManager[None]:
         """A context in which no deletion of the key is under way that a write other than a deletion changes. Raises
         Throttled, S3Error, OriginError, and ConnectionError for a client that has left meanwhile."""
-        if not self._is_change(context):
-            yield
-            return
+        return self._locked(context) if self._is_change(context) else nullcontext()
+
+    @asynccontextmanager
+    async def _locked(self, context: WriteContext) -> AsyncGenerator[None]:
         async with self._locks.for_change(context.forward.target.name) as has_waited:
             if has_waited and context.forward.request.has_left():
                 raise ConnectionAbortedError("the client has left while a deletion of the key was under way")
