@@ -1,11 +1,14 @@
 """DELETE of a member of a pack: hidden from every reader by a tombstone, for good, and nothing comes to light again."""
 
 import asyncio
+from collections.abc import Coroutine
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from forebay.core.task_registry import TaskRegistry
 from forebay.namespace.packs.pack_catalogue import MERGED_FROM
@@ -15,6 +18,8 @@ from harness.fake.actions import FORBIDDEN, SLOW_DOWN, HoldRequest, Rewrite
 from harness.fake.gate import Gate
 from harness.fake.response_bytes import ResponseBytes
 from harness.fake_origin import FakeOrigin
+from harness.held_syncs import HeldSyncs
+from harness.inspection import run_loop_until
 from harness.packed_deletions import KEY, OTHER, TOMBSTONES, delete, is_gone, tombstones
 from harness.packed_objects import shard_and_index
 from harness.packed_rig import IDENTITY, OBJECTS, PARTNER, PARTNER_THERE, RULE, pack, read, rig_of
@@ -264,6 +269,40 @@ async def test_a_delete_that_a_journal_takes_hides_the_member_too(tmp_path: Path
         await rig.settled()
         origin.faults.remove(held)
         assert await is_gone(rig.client())
+
+
+@pytest.mark.parametrize("is_batch", [False, True], ids=["one", "batch"])
+async def test_a_journal_acknowledges_no_delete_without_tombstones(tmp_path: Path, is_batch: bool) -> None:
+    """The member is that of a pack which is published while the journal is written."""
+    key, immutable = "train/007-late.jpg", RULE.replace("60s", "immutable")
+    shard, index = shard_and_index({key: b"late"}, shard_key="packed/late-0.tar", prefix="train/")
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, rest=immutable + 'write = "back"\n') as rig:
+        files = rig.journal_files = HeldSyncs()
+        await rig.restart()
+        pack(origin)
+        for method in ("PUT", "DELETE", "PUT"):  # the first of their kinds go through
+            assert (await rig.client().request(method, path_of("bucket", "train/proof"))).status in {200, 204}
+        await rig.settled()
+        origin.store.put("bucket", key, b"late")
+        origin.store.put("bucket", "packed/late-0.tar", shard)
+        assert not await is_gone(rig.client(), key)
+
+        def deletion() -> Coroutine[Any, Any, Any]:
+            return _delete_batch(rig, key) if is_batch else rig.client().request("DELETE", path_of("bucket", key))
+
+        files.hold()
+        refusal = origin.faults.add(FORBIDDEN, where=lambda asked: "late.deleted/" in (asked.key or ""))
+        deleting = TaskRegistry().spawn(deletion(), "deletion")
+        await run_loop_until(lambda: files.held)
+        published = await rig.client().request("PUT", path_of("bucket", "packed/late.fbpack"), (), index)
+        assert published.status == 200
+        files.release()
+        with pytest.raises(ClientError) if is_batch else nullcontext():
+            assert (await deleting).status == 503, "the member may come back"
+        origin.faults.remove(refusal)
+        await deletion()
+        await rig.settled()
+        assert await is_gone(rig.client(), key)
 
 
 async def test_every_worker_hides_it_before_the_acknowledgement(tmp_path: Path) -> None:

@@ -161,10 +161,7 @@ class ObjectWriter:
         if self._write_back is None or (self._members is not None and self._members.needs_origin(context)):
             return context
         async with self._change(context):
-            through = await self._write_back.accept(context, deletion.hide_first if deletion is not None else None)
-        if through is None and deletion is not None:
-            await deletion.finish()
-        return through
+            return await self._write_back.accept(context, deletion)
 
     async def _carry_out(self, context: WriteContext, document: _Document, deletion: PackedDeletion | None) -> None:
         """Carries out a write whose document was read."""
@@ -174,14 +171,9 @@ class ObjectWriter:
                 self._write_back is not None
                 and document.listed
                 and await self._write_back.accepts_deletions(
-                    context,
-                    document.listed,
-                    deletion.hide_first if deletion is not None else None,
-                    quiet=document.is_quiet,
+                    context, document.listed, deletion, quiet=document.is_quiet
                 )
             ):
-                if deletion is not None:
-                    await deletion.finish()
                 return
             await self._track(context, document, deletion)
 

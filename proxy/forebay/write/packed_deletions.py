@@ -2,7 +2,7 @@
 
     an object hides the member        tombstone ──> DELETE at the origin            never a moment in which it shows
     nothing hides it                  DELETE at the origin ──> tombstone            none, if the origin refuses
-    the journal takes the DELETE      tombstone ──> acknowledged from the journal
+    the journal takes the DELETE      tombstone ──> journal ──> acknowledged
     there is no member                DELETE ──> other packs than before? then once more: is there one now?
     a tombstone hides it already      the other workers are told: this one may have found what another node has hidden,
                                       or a worker that has died since
@@ -11,9 +11,9 @@ The fourth case is that of a pack which is published meanwhile, with an object t
 
 No other write of the key is under way meanwhile (write.member_writes): the DELETE of the second case removes no object.
 
-The DELETE is acknowledged when the origin has the tombstone and all workers know it. A version is deleted by its id
-without a tombstone, unless an object that hides the member may come to its end so: members have no versions, and
-the versions of the objects that were packed are somebody's to clear.
+The DELETE is acknowledged, by the origin's answer or from the journal, when the origin has all of its tombstones and
+all workers know them. A version is deleted by its id without a tombstone, unless an object that hides the member may
+come to its end so: members have no versions, and the versions of the objects that were packed are somebody's to clear.
 
 If this worker dies before all others know of a tombstone, or the origin does not say that it has it, the keys are in
 doubt in the others, and each read of them looks for one (metadata.packed_objects).
@@ -26,6 +26,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
+from forebay.core.errors import S3Error
 from forebay.core.names import ObjectName
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.resolution import ResolvedVersion
@@ -146,10 +147,16 @@ class PackedDeletions:
     async def _is_hidden(
         self, name: ObjectName, decision: Decision, view: PackView, identity: OriginIdentity | None
     ) -> bool:
-        """Whether an object that is another one than the member hides it. Asks the origin only where one may."""
+        """Whether an object that is another one than the member hides it, or a pending deletion of the key. Asks the
+        origin only where one may."""
         if not (view.may_be_object(name.key) or self._resolver.is_unsettled(name)):
             return False
-        resolution = await self._resolver.resolve(LookupRequest(name, decision, None, identity=identity))
+        try:
+            resolution = await self._resolver.resolve(LookupRequest(name, decision, None, identity=identity))
+        except S3Error as refusal:
+            if refusal.code != "NoSuchKey":
+                raise
+            return True
         found = await view.find(name.key)
         if found is None or not isinstance(resolution, ResolvedVersion):
             return False

@@ -9,7 +9,7 @@ Every worker knows what is pending (record_exchange).
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager
 from math import inf
 from typing import Final
@@ -44,6 +44,7 @@ from forebay.write.back.write_back_context import (
 )
 from forebay.write.back.write_barriers import WriteBarriers
 from forebay.write.forward_request import WriteContext
+from forebay.write.packed_deletions import PackedDeletion
 
 _REFUSALS: Final = frozenset({401, 403, 404, 405})
 """Statuses by which the origin says that it would not accept other such writes, either."""
@@ -123,18 +124,14 @@ class WriteBack:
 
     # Writes
 
-    async def accept(
-        self, context: WriteContext, before: Callable[[], Awaitable[None]] | None = None
-    ) -> WriteContext | None:
+    async def accept(self, context: WriteContext, members: PackedDeletion | None = None) -> WriteContext | None:
         """Accepts and answers a write, if it may be: None. Otherwise returns it as it is to be carried out at the
-        origin. `before`: is awaited before it is accepted. Raises S3Error, OriginError, Throttled, ConnectionError."""
+        origin. `members`: those that it deletes. Raises S3Error, OriginError, Throttled, ConnectionError."""
         if context.forward.operation.effect is Effect.LISTED_KEYS:
             return context  # once its document was read
         reason = await self.acceptance.obstacle(context)
         if reason is None:
-            if before is not None:
-                await before()
-            reason = await self.acceptance.accept(context)
+            reason = await self.acceptance.accept(context, members)
         if reason is not None:
             self._passed(context, reason)
             return await self._moved_requests.redirect(context)
@@ -145,19 +142,17 @@ class WriteBack:
         self,
         context: WriteContext,
         listed: Sequence[ListedKey],
-        before: Callable[[], Awaitable[None]] | None = None,
+        members: PackedDeletion | None = None,
         *,
         quiet: bool,
     ) -> bool:
-        """Accepts and answers a batch delete, if it may be. `before`: is awaited before it is accepted. Raises S3Error,
+        """Accepts and answers a batch delete, if it may be. `members`: those that it deletes. Raises S3Error,
         OriginError, Throttled, ConnectionError."""
         reason = await self.acceptance.batch_obstacle(context, listed, self._worker.rules())
         if reason is not None:
             self._passed(context, reason)
             return False
-        if before is not None:
-            await before()
-        await self.acceptance.accept_deletions(context, listed, quiet=quiet)
+        await self.acceptance.accept_deletions(context, listed, members, quiet=quiet)
         self._events.wrote("accepted", 0)
         return True
 

@@ -26,6 +26,7 @@ from forebay.write.back.accept.write_proofs import WriteProof, WriteProofs, proo
 from forebay.write.back.drain.origin_completion import is_for_origin
 from forebay.write.back.pending.pending_uploads import is_local
 from forebay.write.forward_request import WriteContext
+from forebay.write.packed_deletions import PackedDeletion
 
 _UPLOAD_OPERATIONS: Final = frozenset(
     {"UploadPart", "UploadPartCopy", "CompleteMultipartUpload", "AbortMultipartUpload"}
@@ -128,16 +129,17 @@ class Acceptance:
                 found[proof] = name
         return found
 
-    async def accept(self, context: WriteContext) -> str | None:
+    async def accept(self, context: WriteContext, members: PackedDeletion | None = None) -> str | None:
         """Accepts a write without an obstacle, answers it and returns None. Returns an obstacle that has come up
-        meanwhile, as `obstacle` does. Raises S3Error, OriginError, Throttled, ConnectionError."""
+        meanwhile, as `obstacle` does. `members`: those that it deletes. Raises S3Error, OriginError, Throttled,
+        ConnectionError."""
         match context.forward.operation.name:
             case "PutObject":
                 await self._objects.put(context)
             case "CopyObject":
                 await self._objects.copy(context)
             case "DeleteObject":
-                await self._objects.delete(context)
+                await self._objects.delete(context, members)
             case "CreateMultipartUpload":
                 await self._uploads.create(context)
             case "UploadPart":
@@ -152,6 +154,9 @@ class Acceptance:
                 raise ValueError(f"{unknown} has an obstacle")
         return None
 
-    async def accept_deletions(self, context: WriteContext, listed: Sequence[ListedKey], *, quiet: bool) -> None:
-        """Accepts a batch delete without an obstacle, and answers it. Raises S3Error, ConnectionError."""
-        await self._objects.delete_many(context, [each.key for each in listed], quiet=quiet)
+    async def accept_deletions(
+        self, context: WriteContext, listed: Sequence[ListedKey], members: PackedDeletion | None, *, quiet: bool
+    ) -> None:
+        """Accepts a batch delete without an obstacle, and answers it. `members`: those that it deletes. Raises S3Error,
+        OriginError, Throttled, ConnectionError."""
+        await self._objects.delete_many(context, [each.key for each in listed], members, quiet=quiet)

@@ -28,6 +28,7 @@ from forebay.write.back.pending.accepted_write import AcceptedWrite
 from forebay.write.back.pending.object_metadata import metadata_in
 from forebay.write.body_digest import crc_header
 from forebay.write.forward_request import WriteContext
+from forebay.write.packed_deletions import PackedDeletion
 
 LARGEST_COPY: Final = 64 << 20
 """Bytes of a copy that is accepted."""
@@ -56,16 +57,29 @@ class ObjectAcceptance:
             record = await kept.append(write)
         await self._writer.answer_stored(context, write, record, stored, headers)
 
-    async def delete(self, context: WriteContext) -> None:
-        """Accepts a DeleteObject. Raises S3Error."""
-        await self._delete(context, context.forward.target.name)
+    async def delete(self, context: WriteContext, members: PackedDeletion | None) -> None:
+        """Accepts a DeleteObject. Raises S3Error, OriginError, Throttled."""
+        await self._delete_all(context, [context.forward.target.name], members)
         await self._writer.answer(context, 204)
 
-    async def delete_many(self, context: WriteContext, keys: Sequence[str], *, quiet: bool) -> None:
-        """Accepts a DeleteObjects. Raises S3Error."""
+    async def delete_many(
+        self, context: WriteContext, keys: Sequence[str], members: PackedDeletion | None, *, quiet: bool
+    ) -> None:
+        """Accepts a DeleteObjects. Raises S3Error, OriginError, Throttled."""
         bucket = context.forward.target.bucket or ""
-        await asyncio.gather(*(self._delete(context, ObjectName(bucket, key)) for key in dict.fromkeys(keys)))
+        await self._delete_all(context, [ObjectName(bucket, key) for key in dict.fromkeys(keys)], members)
         await self._writer.answer(context, 200, (XML,), deleted_document(() if quiet else keys))
+
+    async def _delete_all(
+        self, context: WriteContext, names: Sequence[ObjectName], members: PackedDeletion | None
+    ) -> None:
+        """Deletes objects, and members of packs: by the tombstones that are known to be needed, then the journal, then
+        those of packs that were published meanwhile."""
+        if members is not None:
+            await members.hide_first()
+        await asyncio.gather(*(self._delete(context, name) for name in names))
+        if members is not None:
+            await members.finish()
 
     async def _delete(self, context: WriteContext, name: ObjectName) -> None:
         began = self._writer.stamp()
