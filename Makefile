@@ -62,7 +62,7 @@ bench-mounts: $(VENV)/.dev clients-torch  ## epochs over rclone mount and s3fs-f
 	$(BIN)/python -m benchmarks mounts $(PARTS)
 
 bench-packs: $(VENV)/.dev  ## small files as loose objects, as members of a pack and as local files, cold and warm: a minute
-	$(BIN)/python -m benchmarks.small_files 2000
+	$(BIN)/python -m benchmarks.packs.small_files 2000
 
 bench-clients: $(VENV)/.dev clients-torch  ## client libraries reading what is cached: boto3, s3torchconnector, aiohttp, obstore and ours; PARTS="reads" for some: some minutes
 	$(BIN)/python -m pip --python .clients/torch/bin/python install --quiet --disable-pip-version-check aiohttp==3.14.5 obstore==0.12.1
@@ -132,7 +132,7 @@ fuzz-guided: $(VENV)/.dev  ## the same parsers, guided by coverage (installs ath
 	done
 
 slow-readers: $(VENV)/.dev  ## 1,000 readers at a byte a second and 200 at 0.25 MB/s, each of a cold object, and one that is fast: some minutes
-	@PYTHONPATH=tests $(BIN)/python -m benchmarks.slow_readers $(CRAWLING) $(PACED)
+	@PYTHONPATH=tests $(BIN)/python -m benchmarks.misses.slow_readers $(CRAWLING) $(PACED)
 
 exhaustion: $(VENV)/.dev  ## slow clients, bombs, and 10,000 idle connections (raise the hard limit of open files for it)
 	FOREBAY_IDLE_CONNECTIONS=10000 $(BIN)/python -m pytest --timeout 600 tests/security/test_exhaustion.py

@@ -4,6 +4,10 @@
     python -m benchmarks warm ssd            some of them; prints
     python -m benchmarks --quick             all of them with few and short rounds: whether they work, not what they say
 
+Each page has a room: cache (docs/benchmarks.md), checkpoints, clients, epochs, misses, mounts, packs, scale, training;
+`catalogue` names what is measured for each. They share the servers, origins, load, bare loops and processes, and pages
+are written by `pages`. `figures` copies figures from the pages.
+
 What is measured runs in processes of its own, each tied to this one (forebay_demo.child_process): nothing is left
 running, however this one ends. Every answer that is timed is of a kind that was checked byte for byte before and
 after.

@@ -8,65 +8,24 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
-from benchmarks import (
-    ROOT,
-    checkpoints,
-    clients,
-    cold,
-    epochs,
-    misses,
-    mounts,
-    neighbours,
-    ranges,
-    restart,
-    scale,
-    ssd,
-    stampede,
-    training,
-    warm,
-    workers,
-    writes,
-)
+from benchmarks import ROOT
 from benchmarks.bench_context import BenchContext
-from benchmarks.http_client import UnexpectedResponse
-from benchmarks.machine import facts
-from benchmarks.nginx import find_nginx
-from benchmarks.page import own_page, page
-from benchmarks.part_pages import OthersLoad, Part, part_text, parted_page
+from benchmarks.catalogue import CACHE, LONG, PARTED
+from benchmarks.errors import UnexpectedResponse
+from benchmarks.load.wrk import find_wrk
+from benchmarks.pages.machine import facts
+from benchmarks.pages.page import own_page, page
+from benchmarks.pages.part_pages import OthersLoad, part_text, parted_page
+from benchmarks.pages.tables import Section
 from benchmarks.run_sizes import FULL, QUICK, REDUCED, RunSizes
-from benchmarks.tables import Section
-from benchmarks.varnish import find_varnish
-from benchmarks.wrk import find_wrk
+from benchmarks.servers.nginx import find_nginx
+from benchmarks.servers.varnish import find_varnish
 from forebay_demo.child_process import DemoUnavailable
 
-BENCHMARKS: Final[Mapping[str, Callable[[BenchContext], list[Section]]]] = {
-    "warm": warm.run,
-    "ssd": ssd.run,
-    "ranges": ranges.run,
-    "cold": cold.run,
-    "writes": writes.run,
-    "stampede": stampede.run,
-    "workers": workers.run,
-    "restart": restart.run,
-    "neighbours": neighbours.run,
-}
-LONG: Final[Mapping[str, Callable[[BenchContext], list[Section]]]] = {
-    "misses": misses.run,
-    "scale": scale.run,
-    "training": training.run,
-}
-"""Each has a page of its own, and is run by its name alone."""
-PARTED: Final[Mapping[str, Mapping[str, Part]]] = {
-    "checkpoints": checkpoints.PARTS,
-    "clients": clients.PARTS,
-    "epochs": epochs.PARTS,
-    "mounts": mounts.PARTS,
-}
-"""Each has a page of its own as well, and is run by its name and those of some of its parts, or of none for all."""
 PAGE: Final = ROOT / "docs" / "benchmarks.md"
 
 
@@ -76,7 +35,7 @@ def main(arguments: list[str]) -> int:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"which: {', '.join(BENCHMARKS)}; default: all of these. Or one of {', '.join(LONG)}, alone. "
+        help=f"which: {', '.join(CACHE)}; default: all of these. Or one of {', '.join(LONG)}, alone. "
         f"Or one of {', '.join(PARTED)}, and which of its parts",
     )
     parser.add_argument("--quick", action="store_true", help="few and short rounds: to see that the benchmarks work")
@@ -92,13 +51,11 @@ def main(arguments: list[str]) -> int:
         sizes = QUICK if given.quick else REDUCED if given.reduced else FULL
         return write_parts(given.names[0], given.names[1:], parser.error, sizes, given.output)
     long = given.names[0] if len(given.names) == 1 and given.names[0] in LONG else None
-    unknown = [name for name in given.names if name not in BENCHMARKS and name != long]
+    unknown = [name for name in given.names if name not in CACHE and name != long]
     if unknown:
-        parser.error(
-            f"there is no benchmark {', '.join(unknown)}; there are {', '.join([*BENCHMARKS, *LONG, *PARTED])}"
-        )
-    names = [long] if long is not None else [name for name in BENCHMARKS if name in (given.names or BENCHMARKS)]
-    whole = not given.quick and (names == list(BENCHMARKS) or long is not None)
+        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join([*CACHE, *LONG, *PARTED])}")
+    names = [long] if long is not None else [name for name in CACHE if name in (given.names or CACHE)]
+    whole = not given.quick and (names == list(CACHE) or long is not None)
     own = PAGE.with_name(f"benchmarks-{long}.md") if long is not None else PAGE
     try:
         text, failed = measure(names, quick=given.quick)
@@ -128,7 +85,7 @@ def measure(names: list[str], *, quick: bool) -> tuple[str, list[str]]:
         print(f"{name} ...", file=sys.stderr, flush=True)
         with scratch() as directory:
             try:
-                sections += {**BENCHMARKS, **LONG}[name](
+                sections += {**CACHE, **LONG}[name](
                     BenchContext(QUICK if quick else FULL, directory, nginx, varnish, wrk)
                 )
             except (UnexpectedResponse, DemoUnavailable) as error:

@@ -5,14 +5,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.comparison import Comparison
-from benchmarks.forebay import Forebay
-from benchmarks.nginx import running_nginx
-from benchmarks.origin import Origin
-from benchmarks.peer import Peer, digests_of
+from benchmarks.load.signed_requests import unsigned
+from benchmarks.origins.origin import Origin
 from benchmarks.run_sizes import RunSizes
-from benchmarks.signed_requests import unsigned
-from benchmarks.varnish import running_varnish
+from benchmarks.servers.comparison import Comparison
+from benchmarks.servers.forebay import Forebay, socket_template
+from benchmarks.servers.nginx import running_nginx
+from benchmarks.servers.peer import Peer, digests_of
+from benchmarks.servers.varnish import running_varnish
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,16 @@ class BenchContext:
     @property
     def comparison(self) -> Comparison:
         return Comparison(self.sizes, self.wrk)
+
+    @property
+    def socket(self) -> Path:
+        """The Unix socket of `forebay_with_socket`."""
+        return self.directory / "forebay.sock"
+
+    def forebay_with_socket(self, origin_port: int) -> Forebay:
+        """A Forebay beside its clients, which read through `socket` too."""
+        template = socket_template(self.directory)
+        return Forebay(self.directory / "forebay", origin_port, memory="2GiB", template=template)
 
     @contextmanager
     def peers(self, forebay: Forebay, origin: Origin, target: str, hit: str = "hit-memory") -> Iterator[list[Peer]]:

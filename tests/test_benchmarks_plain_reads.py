@@ -4,9 +4,9 @@ import asyncio
 from functools import partial
 
 import pytest
-from benchmarks.link import FarConnection, Link
-from benchmarks.origin_process import put
-from benchmarks.plain_reads import PlainReads
+from benchmarks.origins.link import FarConnection, Link
+from benchmarks.origins.origin_process import put
+from benchmarks.origins.plain_reads import PlainReads
 
 from harness.fake.content import Synthetic
 from harness.fake_origin import FakeOrigin

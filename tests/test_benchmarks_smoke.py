@@ -9,43 +9,24 @@ from pathlib import Path
 from xml.etree.ElementTree import fromstring
 
 import pytest
-from benchmarks import (
-    checkpoint_saves,
-    client_batches,
-    clients,
-    cold,
-    drain_reads,
-    epoch_beside,
-    epoch_plans,
-    epoch_recordings,
-    epoch_shares,
-    epochs,
-    listings,
-    neighbours,
-    noisy_clients,
-    ranges,
-    recorded_hits,
-    restart,
-    scale,
-    small_writes,
-    ssd,
-    stampede,
-    warm,
-    workers,
-    writes,
-)
 from benchmarks.bench_context import BenchContext
-from benchmarks.curves import Curve, write_plot
-from benchmarks.http_client import UnexpectedResponse
-from benchmarks.load import percentile
-from benchmarks.nginx import find_nginx
-from benchmarks.page import page
-from benchmarks.part_pages import others_share, part_text, parted_page
+from benchmarks.cache import cold, neighbours, noisy_clients, ranges, restart, ssd, stampede, warm, workers, writes
+from benchmarks.catalogue import PARTED
+from benchmarks.checkpoints import checkpoint_saves, drain_reads, small_writes
+from benchmarks.clients import client_batches, client_reads
+from benchmarks.epochs import epoch_beside, epoch_plans, epoch_recordings, epoch_shares, listings, recorded_hits
+from benchmarks.errors import UnexpectedResponse
+from benchmarks.load.load import percentile
+from benchmarks.load.signed_requests import DISTINCT, signed
+from benchmarks.load.wrk import parsed
+from benchmarks.pages.curves import Curve, write_plot
+from benchmarks.pages.page import page
+from benchmarks.pages.part_pages import others_share, part_text, parted_page
+from benchmarks.pages.tables import Section, Table, size_text, time_text
 from benchmarks.run_sizes import KIB, RunSizes
-from benchmarks.signed_requests import DISTINCT, signed
-from benchmarks.tables import Section, Table, size_text, time_text
-from benchmarks.varnish import find_varnish
-from benchmarks.wrk import parsed
+from benchmarks.scale import scale
+from benchmarks.servers.nginx import find_nginx
+from benchmarks.servers.varnish import find_varnish
 
 TINY = RunSizes(
     rounds=1,
@@ -261,7 +242,7 @@ def test_reads_beside_a_drain(bench: BenchContext) -> None:
 
 @pytest.mark.long
 def test_clients(bench: BenchContext) -> None:
-    [section] = clients.run_reads(bench, Path(sys.executable), (4 * KIB,), (2,))
+    [section] = client_reads.run_reads(bench, Path(sys.executable), (4 * KIB,), (2,))
     assert [row[0] for row in figures(section)] == [
         "boto3",
         "aiohttp",
@@ -271,7 +252,7 @@ def test_clients(bench: BenchContext) -> None:
         "forebay_client, shared memory, a key for everything",
     ]
     assert section.remarks.startswith("Not installed, so not measured: obstore, s3torchconnector")
-    [shares] = clients.run_shares(bench, sizes=(128 * KIB,))
+    [shares] = client_reads.run_shares(bench, sizes=(128 * KIB,))
     assert [row[0] for row in figures(shares)] == ["128 KiB"] * 2
     [batches] = client_batches.run_batches(bench, Path(sys.executable), 20)
     assert len(figures(batches)) == 4
@@ -298,10 +279,10 @@ def test_a_part_is_replaced_and_the_others_stay() -> None:
     reduced = part_text([], facts, 2.0, (1.0, 3.0), 0.25, "make bench-epochs PARTS=plans")
     assert "Open: the part at its whole size, which `make bench-epochs PARTS=plans` measures" in reduced
     page_of_old = parted_page(
-        "epochs", list(epochs.PARTS), "", {"shares": "old", "plans": text, "first-listing": "kept"}
+        "epochs", list(PARTED["epochs"]), "", {"shares": "old", "plans": text, "first-listing": "kept"}
     )
     assert "`make bench-epochs PARTS=listings` measures it" in page_of_old
-    new = parted_page("epochs", list(epochs.PARTS), page_of_old, {"shares": "new"})
+    new = parted_page("epochs", list(PARTED["epochs"]), page_of_old, {"shares": "new"})
     assert new == page_of_old.replace("\nold\n", "\nnew\n") != page_of_old
 
 

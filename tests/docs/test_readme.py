@@ -20,7 +20,7 @@ from typing import Any, Final
 import pytest
 from benchmarks.figures.measured_pages import MeasuredPages
 from benchmarks.figures.readme import TRAINING_BEGIN, TRAINING_END, rendered
-from benchmarks.part_pages import parted_page
+from benchmarks.pages.part_pages import parted_page
 
 from compat.clients import load_clients
 from compat.host_names import with_names

@@ -1,0 +1,1 @@
+"""Bare loops without any code of Forebay: what the machine, Python and the disk can do at all."""

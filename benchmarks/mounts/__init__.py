@@ -1,0 +1,1 @@
+"""The page docs/benchmarks-mounts.md: epochs and loads of checkpoints over mounts."""

@@ -1,0 +1,1 @@
+"""Origins, far away or near: processes that count what they send."""

@@ -1,0 +1,1 @@
+"""The page docs/benchmarks-scale.md: what a million blocks cost."""

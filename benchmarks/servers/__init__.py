@@ -1,0 +1,1 @@
+"""Servers that are measured: Forebay, nginx and Varnish, their configurations, and the comparison of them."""

@@ -1,0 +1,1 @@
+"""The page docs/benchmarks-training.md: epochs of a PyTorch DataLoader."""
