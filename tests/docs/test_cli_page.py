@@ -1,5 +1,5 @@
-"""docs/cli.md against the parser: every command, every option, and every example; docs/admin-port.md against the
-routes."""
+"""docs/cli.md and the pages of docs/cli against the parser: every command, every option, and every example;
+docs/admin-port.md against the routes."""
 
 import argparse
 import re
@@ -14,7 +14,8 @@ from forebay_client.cli.argument_parser import make_parser
 from harness.admin_control import FakeControl
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "cli.md").read_text(encoding="utf-8")
+FRONT = (DOCS / "cli.md").read_text(encoding="utf-8")
+PAGES = {page.name: page.read_text(encoding="utf-8") for page in (DOCS / "cli").glob("*.md")}
 ADMIN_PORT = (DOCS / "admin-port.md").read_text(encoding="utf-8")
 
 
@@ -33,12 +34,18 @@ def typed(action: argparse.Action) -> str:
 
 
 def sections() -> dict[str, str]:
-    found = re.split(r"^## forebay (\S+)$", PAGE, flags=re.MULTILINE)
-    return dict(zip(found[1::2], found[2::2], strict=True))
+    """What the pages say of each command."""
+    found = [re.split(r"^## forebay (\S+)$", page, flags=re.MULTILINE) for page in PAGES.values()]
+    return {command: text for page in found for command, text in zip(page[1::2], page[2::2], strict=True)}
 
 
 def test_every_command_has_a_section() -> None:
     assert sections().keys() == parsers().keys()
+
+
+def test_every_command_is_in_the_table_of_the_front_page() -> None:
+    linked = re.findall(r"\[`(\S+)`\]\(cli/\S+\.md#forebay-(\S+)\)", FRONT)
+    assert sorted(linked) == sorted((command, command) for command in parsers())
 
 
 @pytest.mark.parametrize("command", parsers())

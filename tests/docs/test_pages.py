@@ -17,7 +17,12 @@ NAMES: Final = [str(page.relative_to(ROOT)) for page in PAGES]
 TEXTS: Final = {name: page.read_text() for name, page in zip(NAMES, PAGES, strict=True)}
 
 TARGETS: Final = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-COMMANDS: Final = set(re.findall(r"^## forebay ([a-z-]+)$", TEXTS["docs/cli.md"], re.MULTILINE))
+COMMANDS: Final = {
+    command
+    for name in NAMES
+    if name.startswith("docs/cli/")
+    for command in re.findall(r"^## forebay ([a-z-]+)$", TEXTS[name], re.MULTILINE)
+}
 SETTINGS: Final = {setting.path for setting in TABLE} | {"auth.keys"}
 METRICS: Final = {metric.name for metric in CATALOGUE}
 
@@ -126,6 +131,9 @@ def test_every_page_is_in_the_index() -> None:
         index = set(_LINK.findall(TEXTS[f"{folder}/README.md"]))
         pages = {page.name for page in (ROOT / folder).glob("*.md")} - {"README.md"}
         assert pages <= index
+    for front in ("cli", "semantics"):
+        index = set(_LINK.findall(TEXTS[f"docs/{front}.md"]))
+        assert {f"{front}/{page.name}" for page in (ROOT / "docs" / front).glob("*.md")} <= index
 
 
 def overlong(text: str) -> list[str]:

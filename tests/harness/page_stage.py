@@ -123,12 +123,13 @@ class PageStage:
 
 
 class PageDialogues:
-    """The examples of `docs/<page>`: its rules, and the dialogues of each section."""
+    """The examples of `docs/<page>`: the rules of `front` and its own, and the dialogues of each section."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page: str, front: str | None = None) -> None:
         text = (_DOCS / page).read_text()
         self._page = f"docs/{page}"
-        self._rules = "".join(_TOML.findall(text))
+        rules = _TOML.findall((_DOCS / front).read_text()) if front is not None else []
+        self._rules = "".join([*rules, *_TOML.findall(text)])
         self.sections = {title: _PYTHON.findall(section) for title, section in _SECTION.findall(text)}
 
     @property

@@ -119,7 +119,7 @@ async def test_an_object_written_during_the_visible_step_stays(
 
 @STEPS
 async def test_a_delete_during_the_visible_step_is_to_be_repeated(tmp_path: Path, operation: str, key: str) -> None:
-    """As docs/cli.md says: the origin can't know."""
+    """As docs/cli/packing.md says: the origin can't know."""
     async with packed(tmp_path) as (rig, origin):
         async with unpacking(rig, origin, HoldRequest, Gate(), operation=operation, key=key):
             assert await is_deleted(rig, key)

@@ -1,7 +1,7 @@
 """CooperativeWork: for how long the loop does one thing, where the others wait for it.
 
-No time is measured here (benchmarks/cache/neighbours.py does that). What is counted is how often others have their turn, and
-what is left to Python's collector, which stops everybody.
+No time is measured here (the benchmark `neighbours` does that). What is counted is how often others have their turn,
+and what is left to Python's collector, which stops everybody.
 """
 
 import asyncio

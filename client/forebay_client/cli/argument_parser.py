@@ -1,6 +1,6 @@
 """The parser of the command line: the proxy's own commands, and those of the table (command_table).
 
-A test compares docs/cli.md with it.
+A test compares the pages of docs/cli with it.
 """
 
 import argparse
@@ -18,7 +18,7 @@ def make_parser(only: str | None = None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="forebay",
         description="A caching proxy for object storage that runs beside the compute.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage; of warm-up jobs also 3 to 5 (docs/cli.md).",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage; of warm-up jobs also 3 to 5 (docs/cli/filling.md).",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"forebay {__version__}", help="show the version")

@@ -1,7 +1,7 @@
 """The files that a command reads and writes. One that can't be read or written raises UsageError.
 
 A list of objects (`forebay warm --keys`, `--manifest`) is sent as it is, unpacked if it is a gzip file. The server
-reads it, and names the line of what it can't understand; docs/cli.md describes the formats.
+reads it, and names the line of what it can't understand; docs/cli/filling.md describes the formats.
 """
 
 import gzip

@@ -6,7 +6,7 @@
     3, 4, 5  of warm-up jobs: see job_report
 
 Modules are imported for the command that runs: `forebay serve` and the help load none of the others'.
-Scripts rely on the commands, the options, the codes and the JSON; docs/cli.md is the contract.
+Scripts rely on the commands, the options, the codes and the JSON; docs/cli.md and its pages are the contract.
 """
 
 import errno
