@@ -17,7 +17,8 @@ from forebay.protocol.body.chunk_signatures import ChunkedMode
 from forebay.protocol.body.payload import AwsChunkedPayload, PayloadReader, UnsignedPayload
 from forebay.protocol.signatures.signing_key import Scope, signing_key
 from forebay.protocol.signatures.verified_signature import SignedV4
-from forebay.storage.spool import SPILL_SIZE, Spool
+from forebay.storage.spool import Spool
+from forebay.storage.spooled_body import SPILL_SIZE
 from forebay.write.incoming_body import LARGE, IncomingBody
 from harness.aws_chunked import Framing
 from harness.memory_exchange import MemoryBody

@@ -23,7 +23,9 @@ from forebay.core.names import ObjectName
 from forebay.protocol.xml.parts_page import ListedPart, part_listing
 from forebay.protocol.xml.s3_documents import UploadedPart, read_parts_cooperatively
 from forebay.request.admission import Admission
-from forebay.storage.spool import SPILL_SIZE, Spool, spool_full
+from forebay.storage.spool import Spool
+from forebay.storage.spool_space import spool_full
+from forebay.storage.spooled_body import SPILL_SIZE
 from forebay.write.body_digest import BodyDigest
 from forebay.write.incoming_body import IncomingBody
 from forebay.write.multipart.multipart_registry import KnownPart, MultipartRegistry, UploadKey

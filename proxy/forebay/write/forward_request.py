@@ -15,7 +15,7 @@ from forebay.protocol.exchange import Reply, Request
 from forebay.protocol.operations import Operation
 from forebay.protocol.signatures.verified_signature import Signed
 from forebay.protocol.target import Target
-from forebay.storage.spool import SpooledBody
+from forebay.storage.spooled_body import SpooledBody
 from forebay.write.multipart.multipart_registry import UploadKey
 
 

@@ -18,7 +18,8 @@ from forebay.core.errors import SpoolFailed
 from forebay.core.piece_queue import PieceQueue
 from forebay.protocol.body.payload import PayloadForm, PayloadReader, join_small_pieces
 from forebay.protocol.exchange import Body
-from forebay.storage.spool import SPILL_SIZE, Spool, SpooledBody
+from forebay.storage.spool import Spool
+from forebay.storage.spooled_body import SPILL_SIZE, SpooledBody
 
 READ_AHEAD: Final = 1 << 20
 """Bytes of a body that are awaited before its request takes a turn at the origin."""

@@ -17,7 +17,8 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from forebay.core.errors import S3Error
 from forebay.protocol.body.payload import AwsChunkedPayload, can_never_verify, payload_form
 from forebay.protocol.exchange import Body, Request
-from forebay.storage.spool import SPILL_SIZE, Spool, SpooledBody
+from forebay.storage.spool import Spool
+from forebay.storage.spooled_body import SPILL_SIZE, SpooledBody
 from forebay.write.forward_request import ForwardRequest
 
 _OBJECTS: Final = frozenset({"PutObject", "UploadPart"})

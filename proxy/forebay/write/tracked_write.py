@@ -19,7 +19,7 @@ from forebay.core.names import Generation
 from forebay.origin.origin_response import OriginResponse
 from forebay.policy.rules import Decision
 from forebay.protocol.xml.s3_documents import UploadedPart, result_etag
-from forebay.storage.spool import SPILL_SIZE, SpooledBody
+from forebay.storage.spooled_body import SPILL_SIZE, SpooledBody
 from forebay.write.body_digest import BodyDigest, WrittenDigests, crc_header
 from forebay.write.forward_request import ForwardRequest
 from forebay.write.multipart.multipart_registry import KnownPart, MultipartRegistry

@@ -15,7 +15,8 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_client import Peer
 from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.server.rpc.rpc_server import RpcServer
-from forebay.storage.spool import Spool, SpooledFile
+from forebay.storage.spool import Spool
+from forebay.storage.spooled_body import SpooledFile
 from forebay.write.body_digest import BodyDigest
 from forebay.write.multipart.multipart_registry import MAX_PARTS, KnownPart, MultipartRegistry, UploadKey
 

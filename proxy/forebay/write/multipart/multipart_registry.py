@@ -35,7 +35,7 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode, decode_name, encode_name
 from forebay.protocol.conditions import folded_etag, same_etag
 from forebay.protocol.xml.s3_documents import UploadedPart
-from forebay.storage.spool import SpooledBody, SpooledFile
+from forebay.storage.spooled_body import SpooledBody, SpooledFile
 from forebay.write.body_digest import BodyDigest, decode_digest, encode_digest
 
 MAX_PARTS: Final = 100_000

@@ -24,7 +24,9 @@ from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
 from forebay.origin.origins import Origins
 from forebay.policy.part_coalescing import MIN_PART_SIZE, CandidatePart, CoalescedParts, PartTooSmall, coalesce_parts
 from forebay.protocol.xml.s3_documents import UploadedPart, write_completion_cooperatively
-from forebay.storage.spool import Spool, SpooledBody, spool_full
+from forebay.storage.spool import Spool
+from forebay.storage.spool_space import spool_full
+from forebay.storage.spooled_body import SpooledBody
 from forebay.write.body_digest import BodyDigest, combine_digests, combining_digests
 from forebay.write.forward_request import ForwardRequest
 from forebay.write.multipart.multipart_registry import KnownPart, MultipartRegistry
