@@ -17,17 +17,17 @@ that breaks off in its turn ends the response, as its header has left.
 import asyncio
 import sys
 import time
-from collections import Counter, deque
-from dataclasses import dataclass, field
+from collections import deque
+from dataclasses import dataclass
 from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3_CODES, S3Error
-from forebay.core.events import BatchEntriesAnswered, Observe
+from forebay.core.events import Observe
 from forebay.core.fair_semaphore import SemaphoreShare
-from forebay.core.request_record import CacheStatus, RequestRecord
+from forebay.core.request_record import RequestRecord
 from forebay.core.task_registry import TaskRegistry
 from forebay.policy.batch_window import BatchWindow
 from forebay.policy.freshness import requests_revalidation
@@ -37,6 +37,7 @@ from forebay.protocol.batch.tar_entries import EntryMark
 from forebay.protocol.exchange import EMPTY_BODY, Request
 from forebay.protocol.header_map import Headers
 from forebay.request.admission import Admission, AdmittedEntry
+from forebay.request.batch.batch_counts import BatchCounts
 from forebay.request.batch.cached_entries import (
     BatchLookup,
     CachedEntries,
@@ -80,14 +81,6 @@ class _PendingEntry:
     charged: int
 
 
-@dataclass(slots=True)
-class _Counts:
-    """Entries with the same labels. `sent`: bytes by source."""
-
-    count: int = 0
-    sent: Counter[str] = field(default_factory=Counter)
-
-
 class BatchRun:
     """Answers one batch. `stream` it once."""
 
@@ -123,9 +116,7 @@ class BatchRun:
         self._ready: deque[int] = deque()
         """The pending entries that have something to write, in the order of arrival."""
         self._wake = asyncio.Event()
-        self._found = Counter[str]()
-        """Bytes that were found in the tiers, by source."""
-        self._counts: dict[tuple[str, CacheStatus | None, int], _Counts] = {}
+        self._counts = BatchCounts()
 
     async def stream(self) -> None:
         """Sends the answer. Raises ConnectionError when the client has left or an entry broke off, S3Error where a
@@ -135,10 +126,7 @@ class BatchRun:
             await self._output.finish()
         finally:
             await self._abandon()
-            for source, size in self._found.items():
-                self._record.count_sent(source, size)
-            for (rule, cache, status), counts in self._counts.items():
-                self._services.observe(BatchEntriesAnswered(rule, cache, status, counts.count, counts.sent))
+            self._counts.report(self._record, self._services.observe)
 
     async def _stream_listed(self) -> None:
         for index in range(len(self._batch.entries)):
@@ -222,7 +210,7 @@ class BatchRun:
         self._work += 1
         if found is None:
             self._append_mark(index, _DENIED)
-            self._counted("", None, _DENIED.status)
+            self._counts.count("", None, _DENIED.status, {})
             return None
         if isinstance(found, AdmittedEntry):
             return found
@@ -247,10 +235,8 @@ class BatchRun:
 
     def _count_found(self, prepared: PreparedEntry, span: Span | None, size: int, source: EntrySource) -> None:
         self._lookup.report(prepared, span, source)
-        cache: CacheStatus = "hit-memory" if source == "memory" else "hit-ssd"
-        counts = self._counted(prepared.admitted.decision.rule, cache, 200 if size == prepared.head.size else 206)
-        counts.sent[source] += size
-        self._found[source] += size
+        status = 200 if size == prepared.head.size else 206
+        self._counts.count_found(prepared.admitted.decision.rule, source, status, size)
 
     def _append_mark(self, index: int, mark: EntryMark) -> None:
         """Raises S3Error where a failure ends the batch."""
@@ -320,7 +306,7 @@ class BatchRun:
         if self._output.is_full:
             await self._output.flush()
         status = reply.status if reply.state != "broken" else _BROKEN.status
-        self._counted(record.rule, record.cache, status).sent.update(record.sent_from)
+        self._counts.count(record.rule, record.cache, status, record.sent_from)
 
     def _end(self, pending: _PendingEntry) -> None:
         """Gives back what a pending entry held, and adds what it sent to the batch's record."""
@@ -339,11 +325,3 @@ class BatchRun:
             self._end(pending)
         if left:
             await asyncio.wait([pending.task for pending in left])
-
-    def _counted(self, rule: str, cache: CacheStatus | None, status: int) -> _Counts:
-        """Counts one entry more; returns the counts of those with these labels."""
-        counts = self._counts.get((rule, cache, status))
-        if counts is None:
-            counts = self._counts[rule, cache, status] = _Counts()
-        counts.count += 1
-        return counts
