@@ -20,6 +20,7 @@ from typing import Final
 from forebay.core.errors import Throttled
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.inventory import Inventory
+from forebay.jobs.job_document import job_document, job_from
 from forebay.jobs.job_progress import WarmUpFailure
 from forebay.jobs.job_store import JobRecord, JobStore
 from forebay.jobs.key_lists import KeyLists
@@ -204,7 +205,7 @@ class WarmUps:
             job.state = "cancelled"
         job.ended_at, job.waiting_for = job.ended_at or self._clock(), None
         if (record := self._records.get(job.id)) is not None:
-            record.save(job.to_document())
+            record.save(job_document(job))
             record.drop_inventory()
         self._settled.pop(job.id).set()
         kept = "" if job.kept is None else f", {job.kept} are cached at the end"
@@ -222,13 +223,13 @@ class WarmUps:
 
 def _save(record: JobRecord, job: WarmUpJob, inventory: Inventory) -> None:
     record.save_inventory(inventory)
-    record.save(job.to_document())
+    record.save(job_document(job))
     job.survives = record.is_usable
 
 
 def _restored(record: JobRecord) -> WarmUpJob | None:
     document = record.load()
     try:
-        return WarmUpJob.from_document(document) if document is not None else None
+        return job_from(document) if document is not None else None
     except (KeyError, TypeError, ValueError):
         return None

@@ -1,4 +1,4 @@
-"""The state of one warm-up job, as the admin port shows it.
+"""The state of one warm-up job, and what its end depends on.
 
     queued ──> running ──> done every object of the job is in the cache, whole
                       ├──> failed       some object is not; or there is no object; or the listing failed
@@ -8,9 +8,8 @@ A *check* is a job that fetches nothing: it lists, and counts what is cached. A 
 is queued again by the next one (jobs.job_store).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Self, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias
 
 from forebay.jobs.job_progress import JobPosition, JobSpeed, WarmUpFailure
 from forebay.jobs.warm_up_order import WarmUpOrder
@@ -24,12 +23,6 @@ ENDED: Final = frozenset[JobState]({"done", "failed", "cancelled"})
 
 NOT_FITTING: Final = "the rest did not fit"
 EVICTED: Final = "the rest was evicted again, or no tier admitted it"
-
-_KEPT_FIELDS: Final = (
-    *("id", "started_at", "state", "reason", "ended_at", "resumed", "listed", "listing_ended", "older", "left_out"),
-    *("done", "failed", "bytes_listed", "bytes_done", "bytes_fetched", "capacity", "fits"),
-    *("kept", "bytes_kept", "bytes_in_memory", "bytes_on_ssd", "not_kept"),
-)
 
 
 @dataclass(slots=True)
@@ -146,60 +139,9 @@ class WarmUpJob:
             self.not_kept = NOT_FITTING if self.bytes_done > self.capacity else EVICTED
         self.state = "done" if self.reason is None and not self.failed and kept == self.wanted else "failed"
 
-    # The time left
-
     def note_speed(self, now: float) -> None:
-        """`now`: seconds of a monotonic clock."""
+        """Notes what is done by now. `now`: seconds of a monotonic clock."""
         self.speed.add_sample(now, self.bytes_done, self.done + self.failed)
-
-    def bytes_per_second(self, now: float) -> float | None:
-        """The present speed; None: too early to say, or the job does not run."""
-        rates = self.speed.rates(now, self.bytes_done, self.done + self.failed) if self.state == "running" else None
-        return rates[0] if rates is not None else None
-
-    def seconds_left(self, now: float) -> float | None:
-        """An estimate: by bytes where all sizes are known, else by objects. None: too early to say."""
-        if self.state != "running" or not self.listing_ended or not self.may_fetch:
-            return None
-        rates = self.speed.rates(now, self.bytes_done, self.done + self.failed)
-        if rates is None:
-            return None
-        until = self.order.until(self.capacity)
-        if self.sizes_known:
-            total = self.bytes_listed if until is None else min(until, self.bytes_listed)
-            left, rate = total - self.bytes_done, rates[0]
-        else:
-            left, rate = self.wanted - self.done - self.failed, rates[1]
-        if left <= 0:
-            return 0.0
-        return left / rate if rate > 0 else None
-
-    # The record
-
-    def to_document(self) -> dict[str, Any]:
-        """The job as JSON, as it is at its position; `from_document` reads it. Failures are kept by themselves."""
-        document = {name: getattr(self, name) for name in _KEPT_FIELDS}
-        if not self.has_ended:
-            at = self.position
-            document |= {"done": at.done, "failed": at.failed, "bytes_done": at.size, "entries": at.entries}
-        shards = {"shards": [list(shard) for shard in self.shards]} if self.shards else {}
-        return document | {"order": self.order.to_document(), "bucket": self.bucket} | shards
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """The job of a record. One that had not ended is queued. Raises KeyError, TypeError, ValueError."""
-        job = cls(str(document["id"]), WarmUpOrder.from_document(document["order"]), float(document["started_at"]))
-        for name in _KEPT_FIELDS:
-            setattr(job, name, document[name])
-        if job.state not in get_args(JobState):
-            raise ValueError(f"no state: {job.state}")
-        job.bucket, job.survives = str(document["bucket"]), True
-        job.shards = [PackShard(str(key), int(size), str(etag)) for key, size, etag in document.get("shards", ())]
-        if not job.has_ended:
-            job.state = "queued"
-            job.position = JobPosition(int(document["entries"]), job.done, job.failed, job.bytes_done)
-            job.resumed += 1
-        return job
 
     def start_over(self) -> None:
         """Forgets everything but the inventory: what was fetched went with the process."""

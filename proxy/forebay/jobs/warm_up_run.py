@@ -18,6 +18,7 @@ from forebay.core.errors import OriginError
 from forebay.core.timers import Timers
 from forebay.jobs.cache_residency import CacheResidency
 from forebay.jobs.inventory import Inventory, InventoryEntry
+from forebay.jobs.job_document import job_document
 from forebay.jobs.job_progress import CompletedEntry, WarmUpFailure
 from forebay.jobs.job_store import JobRecord
 from forebay.jobs.object_warmer import ObjectWarmer
@@ -110,7 +111,7 @@ class WarmUpRun:
         if self._record is not None:
             failures, self._unreported = self._unreported, []
             self._record.add_failures(failures)
-            self._record.save(self._job.to_document())
+            self._record.save(job_document(self._job))
             self._job.survives = self._record.is_usable
 
     # The listing

@@ -4,6 +4,7 @@ from typing import Final
 
 from forebay.core.pack_actions import PACK_ACTIONS
 from forebay.core.units import parse_size
+from forebay.jobs.job_estimate import bytes_per_second, seconds_left
 from forebay.jobs.packing.pack_order import DEFAULT_SHARD, PackOrder
 from forebay.jobs.warm_up_job import WarmUpJob
 from forebay.jobs.warm_up_order import DEFAULT_CONCURRENCY, ListedSource, WarmUpOrder
@@ -91,8 +92,8 @@ def job_view(job: WarmUpJob, now: float) -> Job:
         older=job.older,
         left_out=job.left_out,
         bytes_fetched=job.bytes_fetched,
-        bytes_per_second=job.bytes_per_second(now),
-        seconds_left=job.seconds_left(now),
+        bytes_per_second=bytes_per_second(job, now),
+        seconds_left=seconds_left(job, now),
         waiting_for=job.waiting_for,
         survives=job.survives,
         resumed=job.resumed,
