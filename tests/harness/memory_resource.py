@@ -1,4 +1,4 @@
-"""A kind of resource in memory. Implements forebay.request.resource.Resource."""
+"""A kind of resource in memory, which can be read, sent and removed."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -7,7 +7,7 @@ from typing import Any
 
 from forebay.core.buffers import Piece
 from forebay.core.heads import HeaderPairs
-from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
+from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceKind, ResourceOwner
 from harness.fake_origin import FakeOrigin
 from harness.rig import Rig
 
@@ -21,6 +21,10 @@ class MemoryResource:
         self.largest_body = 1000
         self._directory = directory
         self._kept: dict[tuple[str, str, str], bytes] = {}
+
+    @property
+    def kind(self) -> ResourceKind:
+        return ResourceKind(self, self, self)
 
     async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
         mine = (owner.bucket, owner.principal.id)
@@ -50,7 +54,7 @@ async def rig_with_notes(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path / "rig", **settings) as rig:
         origin.store.put("open", ".forebay/notes/a", b"of the origin")
         origin.store.put("open", "open/object", b"object")
-        rig.parts.requests.gateway.resources.by_kind["notes"] = MemoryResource(tmp_path)
+        rig.parts.requests.gateway.resources.kinds["notes"] = MemoryResource(tmp_path).kind
         yield origin, rig
         probes = origin.log.count(operation="ListBuckets")
         assert origin.log.count() == probes, "a request about a resource reached the origin"

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 import pytest
 from botocore.exceptions import ClientError
 
+from forebay.request.resource import ResourceKind
 from harness.clients import path_of, query_of
 from harness.fake_origin import FakeOrigin
 from harness.memory_resource import MemoryResource, rig_with_notes
@@ -94,11 +95,31 @@ async def test_a_condition_keeps_what_is_there(tmp_path: Path) -> None:
 async def test_a_listing_above_shows_no_resource(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("open", "open/object", b"object")
-        rig.parts.requests.gateway.resources.by_kind["notes"] = MemoryResource()
+        rig.parts.requests.gateway.resources.kinds["notes"] = MemoryResource().kind
         await rig.client().request("PUT", PATH, (), b"body")
         for query in ({}, {"prefix": "."}, {"list-type": "2", "delimiter": "/"}):
             listed = await rig.client().request("GET", f"/open?{query_of(query)}")
             assert (listed.status, b".forebay" in listed.body) == (200, False)
+
+
+async def test_what_a_kind_does_not_do_is_refused_with_its_reason(tmp_path: Path) -> None:
+    async with rig_with_notes(tmp_path) as (_, rig):
+        rig.parts.requests.gateway.resources.kinds["sealed"] = ResourceKind(None, "Not sent.", "Not removed.")
+        client, path = rig.client(), path_of("open", ".forebay/sealed/a")
+        for method, query, reason in (
+            ("PUT", "", b"Not sent."),
+            ("POST", "?uploads", b"Not sent."),
+            ("PUT", "?partNumber=1&uploadId=u", b"Not sent."),
+            ("POST", "?uploadId=u", b"Not sent."),
+            ("DELETE", "", b"Not removed."),
+        ):
+            refused = await client.request(method, path + query, (), b"body" if method != "DELETE" else b"")
+            assert (refused.status, b"MethodNotAllowed" in refused.body, reason in refused.body) == (405, True, True)
+        assert (await client.request("GET", path)).status == 404
+        listed = await client.request("GET", f"/open?{query_of({'prefix': '.forebay/'})}")
+        assert (listed.status, b"sealed/" in listed.body) == (200, False)
+        unknown = await client.request("PUT", path_of("open", ".forebay/none/a"), (), b"body")
+        assert (unknown.status, b".forebay/notes/" in unknown.body, b"sealed" in unknown.body) == (400, True, False)
 
 
 async def test_resources_are_their_owners_alone(tmp_path: Path) -> None:

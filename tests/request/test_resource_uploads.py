@@ -9,7 +9,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
 from harness.clients import path_of
-from harness.memory_resource import rig_with_notes
+from harness.memory_resource import MemoryResource, rig_with_notes
 from harness.oss_client import OssClient, told
 from harness.rig import READER, TRAINER
 
@@ -22,7 +22,8 @@ async def test_boto3_uploads_a_file_in_parts(tmp_path: Path) -> None:
     content = os.urandom(11 * MIB)
     (tmp_path / "order.txt").write_bytes(content)
     async with rig_with_notes(tmp_path) as (_, rig):
-        notes = rig.parts.requests.gateway.resources.by_kind["notes"]
+        notes = rig.parts.requests.gateway.resources.kinds["notes"].writer
+        assert isinstance(notes, MemoryResource)
         notes.largest_body = 11 * MIB
         client = rig.boto3()
 

@@ -1,4 +1,4 @@
-"""Warm-ups as objects: for clients that have no admin port. Implements forebay.request.resource.Resource.
+"""Warm-ups as objects: for clients that have no admin port.
 
     PUT .forebay/warm/prefix     body: a prefix of keys; the sender may read every key below it
     PUT .forebay/warm/keys       body: keys, one a line; those that the sender may not read are left out
@@ -10,7 +10,7 @@ ended, and the same prefix twice is one job.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Final
 
 from forebay.core.buffers import Piece
@@ -22,7 +22,7 @@ from forebay.jobs.warm_up import WarmUps
 from forebay.jobs.warm_up_job import WarmUpJob
 from forebay.jobs.warm_up_order import ListedSource, WarmUpOrder
 from forebay.policy.grants import may_read, may_read_every_object_below
-from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
+from forebay.request.resource import ResourceKind, ResourceOwner
 
 MAX_JOBS: Final = 8
 _KEYS_BETWEEN_PAUSES: Final = 1000
@@ -39,13 +39,10 @@ class WarmResource:
         self._jobs: dict[tuple[str, str], list[tuple[str | None, WarmUpJob]]] = {}
         """The jobs by principal and bucket, each with its prefix (None for a list of keys)."""
 
-    async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
-        """None: jobs are shown by the admin port."""
-        return ()
-
-    async def read(self, owner: ResourceOwner, name: str) -> ResourceDocument | None:
-        """None."""
-        return None
+    @property
+    def kind(self) -> ResourceKind:
+        """What can be done with them. The admin port shows and cancels the jobs."""
+        return ResourceKind(None, self, "A warm-up is cancelled on the admin port.")
 
     async def write(self, owner: ResourceOwner, name: str, body: AsyncIterator[Piece]) -> HeaderPairs:
         """Starts a job."""
@@ -59,10 +56,6 @@ class WarmResource:
             case _:
                 raise S3Error("InvalidArgument", "A warm-up is sent as .forebay/warm/prefix or .forebay/warm/keys.")
         return (("x-forebay-warm-job", job.id), ("x-forebay-warm-dropped", str(dropped)))
-
-    async def remove(self, owner: ResourceOwner, name: str) -> None:
-        """Refused."""
-        raise S3Error("MethodNotAllowed", "A warm-up is cancelled on the admin port.")
 
     async def _warm_prefix(self, owner: ResourceOwner, prefix: str) -> WarmUpJob:
         if not may_read_every_object_below(owner.principal, owner.bucket, prefix):

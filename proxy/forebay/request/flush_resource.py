@@ -1,5 +1,4 @@
-"""Flushes as objects: `PUT /<bucket>/.forebay/flush/new`, `.../new/<seconds>`. Implements
-forebay.request.resource.Resource.
+"""Flushes as objects: `PUT /<bucket>/.forebay/flush/new`, `.../new/<seconds>`.
 
     body        a prefix of keys, in UTF-8; empty: the whole bucket
     response    once every write that was pending under it is at the origin, or all that are left wait for a person, at
@@ -13,7 +12,7 @@ for. A principal with its own origin credential is answered at once: its writes 
 are not shown to it.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Final
 
 from forebay.core.buffers import Piece
@@ -21,7 +20,7 @@ from forebay.core.errors import BucketMissing, S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import MAX_KEY_BYTES
 from forebay.policy.grants import may_see_writes_below
-from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
+from forebay.request.resource import ResourceKind, ResourceOwner
 from forebay.write.back.node_backlog import NodeBacklog
 
 WAIT: Final = 20.0
@@ -39,13 +38,10 @@ class FlushResource:
     def __init__(self, backlog: NodeBacklog) -> None:
         self._backlog = backlog
 
-    async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
-        """None: a flush is not stored."""
-        return ()
-
-    async def read(self, owner: ResourceOwner, name: str) -> ResourceDocument | None:
-        """None."""
-        return None
+    @property
+    def kind(self) -> ResourceKind:
+        """What can be done with them: they are not stored."""
+        return ResourceKind(None, self, "A flush ends by itself.")
 
     async def write(self, owner: ResourceOwner, name: str, body: AsyncIterator[Piece]) -> HeaderPairs:
         """Waits for the writes."""
@@ -71,10 +67,6 @@ class FlushResource:
             ("x-forebay-flush-held-up", str(report.held_up)),
             ("x-forebay-flush-before", report.before),
         )
-
-    async def remove(self, owner: ResourceOwner, name: str) -> None:
-        """Refused."""
-        raise S3Error("MethodNotAllowed", "A flush ends by itself.")
 
 
 def _is_number(text: str) -> bool:

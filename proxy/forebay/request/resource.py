@@ -2,9 +2,9 @@
 
     /<bucket>/.forebay/<kind>/<name>        kind: "plans", "recordings", ...; name: anything, slashes included
 
-One object implements `Resource` for each kind; forebay.request.resource_router calls it, in both dialects and both
-lanes. The router owns HTTP: admission, the form and the verification of bodies, conditions, ranges, listings. A
-resource owns the meaning.
+A `ResourceKind` says for each kind what can be done with it, and by which object; forebay.request.resource_router calls
+that, in both dialects and both lanes. The router owns HTTP: admission, the form and the verification of bodies,
+conditions, ranges, listings, refusals. A resource owns the meaning.
 
 The router guarantees that the principal was authenticated, is not anonymous, and may read some key in the bucket. The
 resource itself checks which keys its owner may read, and shows no other owner's resources.
@@ -57,11 +57,8 @@ class ResourceEntry:
     """Quoted; empty: not known without reading it, and a listing makes one."""
 
 
-class Resource(Protocol):
-    """All resources of one kind. A method may raise S3Error, Throttled, and OriginError."""
-
-    largest_body: int
-    """Bytes of a PUT's body. 0: nothing can be sent; `write` says why, and its body is not read."""
+class ResourceReader(Protocol):
+    """Resources that can be read. A method may raise S3Error, Throttled, and OriginError; so may those below."""
 
     async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
         """The owner's resources in the bucket, in any order."""
@@ -71,6 +68,13 @@ class Resource(Protocol):
         """The resource; None: there is none of that name for this owner."""
         ...
 
+
+class ResourceWriter(Protocol):
+    """Resources that can be sent."""
+
+    largest_body: int
+    """Bytes of a PUT's body."""
+
     async def write(self, owner: ResourceOwner, name: str, body: AsyncIterator[Piece]) -> HeaderPairs:
         """Makes or replaces the resource. Returns further headers of the response.
 
@@ -79,6 +83,21 @@ class Resource(Protocol):
         """
         ...
 
+
+class ResourceRemover(Protocol):
+    """Resources that can be removed."""
+
     async def remove(self, owner: ResourceOwner, name: str) -> None:
         """Removes the resource, if there is one."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceKind:
+    """What can be done with all resources of one kind. A text is the reason why they can't be sent, or removed: the
+    message of the refusal, MethodNotAllowed, for which no body is read."""
+
+    reader: ResourceReader | None
+    """None: there is never anything to read."""
+    writer: ResourceWriter | str
+    remover: ResourceRemover | str

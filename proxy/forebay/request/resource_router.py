@@ -31,7 +31,7 @@ from forebay.protocol.range_header import WHOLE, Unsatisfiable, parse_range, ran
 from forebay.protocol.target import Target
 from forebay.protocol.xml.s3_documents import ListedKey, completed_document, created_document
 from forebay.request.admission import Admission
-from forebay.request.resource import Resource, ResourceDocument, ResourceEntry, ResourceOwner
+from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceKind, ResourceOwner, ResourceWriter
 from forebay.request.resource_listing import resource_listing
 from forebay.request.resource_uploads import ResourceUploads
 from forebay.request.verified_bodies import VerifiedBodies, too_large
@@ -53,11 +53,11 @@ class ResourceRouter:
     """Answers requests about resources."""
 
     def __init__(
-        self, resources: Mapping[str, Resource], uploads: ResourceUploads, length_spooler: LengthSpooler | None = None
+        self, kinds: Mapping[str, ResourceKind], uploads: ResourceUploads, length_spooler: LengthSpooler | None = None
     ) -> None:
-        """`resources`: by kind, the segment behind `.forebay/`. `length_spooler` None: a body must declare its
+        """`kinds`: by name, the segment behind `.forebay/`. `length_spooler` None: a body must declare its
         length."""
-        self.by_kind = dict(resources)
+        self.kinds = dict(kinds)
         self._uploads = uploads
         self._bodies = VerifiedBodies(length_spooler)
 
@@ -68,16 +68,16 @@ class ResourceRouter:
         owner = ResourceOwner(target.bucket or "", admission.principal, admission.identity, uses_checksums)
         if target.key is None:
             document = resource_listing(target, await self._entries(owner))
-            kinds = (KINDS_HEADER, ", ".join(sorted(self.by_kind)))
+            kinds = (KINDS_HEADER, ", ".join(sorted(self.kinds)))
             await _send(reply, record, 200, (*_XML, kinds), document)
             return
-        resource, name = self._find(target.key)
+        kind, name = self._find(target.key)
         if not _IGNORED_QUERY.issuperset(_parameters(target)):
             raise _without_parameters()
         match admission.operation.name:
             case "DeleteObject":
-                if resource is not None:
-                    await resource.remove(owner, name)
+                if kind is not None:
+                    await _remove(kind, owner, name)
                 await _send(reply, record, 204, (), b"")
             case "AbortMultipartUpload":
                 await self._uploads.abort(admission)
@@ -86,27 +86,20 @@ class ResourceRouter:
                 document = self._uploads.list_parts(admission, request.received_at)
                 await _send(reply, record, 200, _XML, document)
             case "GetObject" | "HeadObject":
-                found = await resource.read(owner, name) if resource is not None else None
+                found = await _read(kind, owner, name)
                 if found is None:
                     raise S3Error("NoSuchKey", Key=target.key)
                 await _send_document(found, request, reply, record)
-            case _ if resource is None:
-                sent = sorted(kind for kind, each in self.by_kind.items() if each.largest_body)
-                known = ", ".join(f"{RESERVED_PREFIX}{kind}/" for kind in sent) or "none"
-                raise S3Error("InvalidArgument", f"There is no resource {target.key!r}; what can be sent: {known}.")
-            case _ if resource.largest_body == 0:
-                await resource.write(owner, name, _pieces(b"", Span(0, 0)))
-                raise S3Error("MethodNotAllowed")
-            case "PutObject":
-                await self._put(_ResourceWrite(resource, owner, name, admission, request), reply, record)
             case "CreateMultipartUpload":
+                self._writer(kind, target.key)
                 await _send(reply, record, 200, _XML, created_document(target.name, self._uploads.create()))
             case "UploadPart":
-                async with self._bodies.open(admission, request, resource.largest_body) as body:
+                async with self._bodies.open(admission, request, self._writer(kind, target.key).largest_body) as body:
                     etag = await self._uploads.add_part(admission, body, body.reader.length)
                 await _send(reply, record, 200, (("ETag", etag),), b"")
-            case _:
-                await self._complete(_ResourceWrite(resource, owner, name, admission, request), reply, record)
+            case operation:
+                write = _ResourceWrite(self._writer(kind, target.key), kind, owner, name, admission, request)
+                await (self._put if operation == "PutObject" else self._complete)(write, reply, record)
 
     def remover(self, admission: Admission) -> RemoveResource:
         """Returns a function that removes resources listed by an admitted batch delete, each as its own DELETE
@@ -118,9 +111,9 @@ class ResourceRouter:
                 authorise_resources(owner.principal, admission.operation, owner.bucket)
                 if listed.version_id is not None or listed.is_conditional:
                     return _without_parameters()
-                resource, name = self._find(listed.key)
-                if resource is not None:
-                    await resource.remove(owner, name)
+                kind, name = self._find(listed.key)
+                if kind is not None:
+                    await _remove(kind, owner, name)
             except S3Error as refused:
                 return refused
             except Throttled:
@@ -131,31 +124,42 @@ class ResourceRouter:
 
         return remove
 
-    def _find(self, key: str) -> tuple[Resource | None, str]:
-        """The resource of a key, and the name there; None: there is none. Raises S3Error for what is no resource."""
+    def _find(self, key: str) -> tuple[ResourceKind | None, str]:
+        """The kind of a key, and the name there; None: there is none. Raises S3Error for what is no resource."""
         if key == BATCH_KEY:
             raise S3Error("MethodNotAllowed", f"{BATCH_KEY} takes a POST.")
         kind, _, name = key.removeprefix(RESERVED_PREFIX).partition("/")
-        return self.by_kind.get(kind) if name else None, name
+        return self.kinds.get(kind) if name else None, name
+
+    def _writer(self, kind: ResourceKind | None, key: str) -> ResourceWriter:
+        """What takes a resource that is sent. Raises S3Error where nothing does."""
+        if kind is None:
+            sent = sorted(name for name, each in self.kinds.items() if not isinstance(each.writer, str))
+            known = ", ".join(f"{RESERVED_PREFIX}{name}/" for name in sent) or "none"
+            raise S3Error("InvalidArgument", f"There is no resource {key!r}; what can be sent: {known}.")
+        if isinstance(kind.writer, str):
+            raise S3Error("MethodNotAllowed", kind.writer)
+        return kind.writer
 
     async def _entries(self, owner: ResourceOwner) -> list[ResourceEntry]:
         return [
-            replace(entry, name=f"{RESERVED_PREFIX}{kind}/{entry.name}")
-            for kind, resource in self.by_kind.items()
-            for entry in await resource.entries(owner)
+            replace(entry, name=f"{RESERVED_PREFIX}{name}/{entry.name}")
+            for name, kind in self.kinds.items()
+            if kind.reader is not None
+            for entry in await kind.reader.entries(owner)
         ]
 
     async def _put(self, write: "_ResourceWrite", reply: Reply, record: RequestRecord) -> None:
         await write.check_conditions()
         digest = md5(usedforsecurity=False)
-        async with self._bodies.open(write.admission, write.request, write.resource.largest_body) as body:
+        async with self._bodies.open(write.admission, write.request, write.writer.largest_body) as body:
 
             async def pieces() -> AsyncIterator[Piece]:
                 async for piece in body.pieces():
                     digest.update(piece)
                     yield piece
 
-            added = await write.resource.write(write.owner, write.name, pieces())
+            added = await write.writer.write(write.owner, write.name, pieces())
         await _send(reply, record, 200, (*added, ("ETag", f'"{digest.hexdigest()}"')), b"")
 
     async def _complete(self, write: "_ResourceWrite", reply: Reply, record: RequestRecord) -> None:
@@ -163,9 +167,9 @@ class ResourceRouter:
         async with self._bodies.open(write.admission, write.request, DOCUMENT_LIMIT) as body:
             document = b"".join([bytes(piece) async for piece in body.pieces()])
         completed = await self._uploads.complete(write.admission, document)
-        if completed.size > write.resource.largest_body:
-            raise too_large(write.resource.largest_body)
-        added = await write.resource.write(write.owner, write.name, completed.pieces())
+        if completed.size > write.writer.largest_body:
+            raise too_large(write.writer.largest_body)
+        added = await write.writer.write(write.owner, write.name, completed.pieces())
         await self._uploads.forget(completed.key)
         answer = completed_document(write.admission.target.name, completed.etag, write.request.url)
         await _send(reply, record, 200, (*added, *_XML), answer)
@@ -175,7 +179,8 @@ class ResourceRouter:
 class _ResourceWrite:
     """A request that makes or replaces a resource."""
 
-    resource: Resource
+    writer: ResourceWriter
+    kind: ResourceKind | None
     owner: ResourceOwner
     name: str
     admission: Admission
@@ -185,8 +190,19 @@ class _ResourceWrite:
         """Raises S3Error where the request's condition is not met, or not known."""
         if "If-Match" in self.request.headers:
             raise S3Error("NotImplemented", "One of Forebay's own resources has no condition If-Match.")
-        if "If-None-Match" in self.request.headers and await self.resource.read(self.owner, self.name) is not None:
+        if "If-None-Match" in self.request.headers and await _read(self.kind, self.owner, self.name) is not None:
             raise S3Error("PreconditionFailed", Condition="If-None-Match")
+
+
+async def _read(kind: ResourceKind | None, owner: ResourceOwner, name: str) -> ResourceDocument | None:
+    """The resource; None: there is none."""
+    return await kind.reader.read(owner, name) if kind is not None and kind.reader is not None else None
+
+
+async def _remove(kind: ResourceKind, owner: ResourceOwner, name: str) -> None:
+    if isinstance(kind.remover, str):
+        raise S3Error("MethodNotAllowed", kind.remover)
+    await kind.remover.remove(owner, name)
 
 
 def _without_parameters() -> S3Error:

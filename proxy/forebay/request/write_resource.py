@@ -1,4 +1,4 @@
-"""Pending writes as objects: `/<bucket>/.forebay/writes/<key>`. Implements forebay.request.resource.Resource.
+"""Pending writes as objects: `/<bucket>/.forebay/writes/<key>`.
 
     GET, HEAD     the pending writes of one object, as JSON, as they were accepted
     listing       the objects that have any
@@ -9,27 +9,30 @@ origin knows what that may read. They are read-only here: the operator retries o
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 
-from forebay.core.buffers import Piece
-from forebay.core.errors import S3Error
-from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.pending_write import PendingWrite
 from forebay.policy.grants import may_read
-from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
+from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceKind, ResourceOwner
 from forebay.write.back.node_backlog import NodeBacklog
 
 
 class WriteResource:
     """The pending writes of the node."""
 
-    largest_body: int = 0
-    """Bytes: nothing can be sent."""
-
     def __init__(self, backlog: NodeBacklog) -> None:
         self._backlog = backlog
+
+    @property
+    def kind(self) -> ResourceKind:
+        """What can be done with them."""
+        return ResourceKind(
+            self,
+            "Pending writes are read here, and changed on the admin port.",
+            "A pending write is discarded on the admin port.",
+        )
 
     async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
         """The objects with pending writes that the owner may read."""
@@ -47,14 +50,6 @@ class WriteResource:
         if not writes:
             return None
         return ResourceDocument(_document(writes), min(write.accepted_at for write in writes))
-
-    async def write(self, owner: ResourceOwner, name: str, body: AsyncIterator[Piece]) -> HeaderPairs:
-        """Refused."""
-        raise S3Error("MethodNotAllowed", "Pending writes are read here, and changed on the admin port.")
-
-    async def remove(self, owner: ResourceOwner, name: str) -> None:
-        """Refused."""
-        raise S3Error("MethodNotAllowed", "A pending write is discarded on the admin port.")
 
     async def _writes(self, owner: ResourceOwner, prefix: str) -> list[PendingWrite]:
         found: list[PendingWrite] = []

@@ -13,31 +13,27 @@ does not answer is left out.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from forebay.core.buffers import Piece
-from forebay.core.errors import ForebayError, S3Error
-from forebay.core.heads import HeaderPairs
+from forebay.core.errors import ForebayError
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode
 from forebay.policy.grants import may_read_all_matched
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
-from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
+from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceKind, ResourceOwner
 from forebay.server.admin.schema.data_set_schema import DataSetList, DataSetStats, merged_rows
 from forebay.server.admin.schema.json_codec import from_json, to_json
 
 KIND: Final = "data_set_rows"
+_READ_ONLY: Final = "Data sets are made by rules of the configuration."
 
 
 class DataSetResource:
-    """Implements forebay.request.resource.Resource. `local`: the rows of this worker; `clock`: seconds since the
-    epoch."""
-
-    largest_body: int = 0
+    """The rows of all workers. `local`: those of this worker; `clock`: seconds since the epoch."""
 
     def __init__(
         self,
@@ -51,6 +47,11 @@ class DataSetResource:
         self._rules = rules
         self._clock = clock
 
+    @property
+    def kind(self) -> ResourceKind:
+        """What can be done with them."""
+        return ResourceKind(self, _READ_ONLY, _READ_ONLY)
+
     async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
         """The data sets that the owner may read."""
         now = self._clock()
@@ -60,14 +61,6 @@ class DataSetResource:
         """The row of a data set."""
         found = next((row for row in await self._rows(owner) if row.name == name), None)
         return ResourceDocument(_document(found), self._clock()) if found is not None else None
-
-    async def write(self, owner: ResourceOwner, name: str, body: AsyncIterator[Piece]) -> HeaderPairs:
-        """Refused."""
-        raise _read_only()
-
-    async def remove(self, owner: ResourceOwner, name: str) -> None:
-        """Refused."""
-        raise _read_only()
 
     def answer(self) -> Document:
         """This worker's rows, for another one."""
@@ -96,7 +89,3 @@ def _is_visible(patterns: Sequence[Pattern], owner: ResourceOwner) -> bool:
 
 def _document(row: DataSetStats) -> bytes:
     return json.dumps(to_json(row), indent=1).encode() + b"\n"
-
-
-def _read_only() -> S3Error:
-    return S3Error("MethodNotAllowed", "Data sets are made by rules of the configuration.")

@@ -1,4 +1,4 @@
-"""Plans as objects: `/<bucket>/.forebay/plans/<name>`. Implements forebay.request.resource.Resource.
+"""Plans as objects: `/<bucket>/.forebay/plans/<name>`: read, sent and removed (forebay.request.resource).
 
     PUT <name>             a plan, in one of the forms of jobs.plans.plan_body
     PUT keys/<sha-256>     a list of keys for the compact form

@@ -33,7 +33,7 @@ MAX_AT_ONCE: Final = 2
 
 
 class RecordingResource:
-    """Implements forebay.request.resource.Resource."""
+    """The recordings of the node, to be read, sent and removed (forebay.request.resource)."""
 
     largest_body = MAX_FILE_SIZE
 

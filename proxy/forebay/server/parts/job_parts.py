@@ -30,6 +30,7 @@ from forebay.jobs.warm_up_run import WarmUpServices
 from forebay.namespace.pending_entries import PendingEntries
 from forebay.origin.origins import Origins
 from forebay.peers.node_reads import NodeReads
+from forebay.request.resource import ResourceKind
 from forebay.request.resource_router import ResourceRouter
 from forebay.server.admin.worker.data_set_rows import data_set_rows
 from forebay.server.data_set_resource import DataSetResource
@@ -131,17 +132,18 @@ def _prefetcher(context: WorkerContext, origins: Origins, fetch: FetchParts, met
 
 
 def _add_resources(resources: ResourceRouter, jobs: JobParts, storage: StorageParts, writes: WriteParts) -> None:
-    resources.by_kind |= {
-        "plans": jobs.plan_resource,
-        "datasets": jobs.data_set_resource,
-        "warm": WarmResource(jobs.warm_ups),
-        "recordings": RecordingResource(jobs.recordings, storage.spool),
+    plans, recordings = jobs.plan_resource, RecordingResource(jobs.recordings, storage.spool)
+    resources.kinds |= {
+        "plans": ResourceKind(plans, plans, plans),
+        "datasets": jobs.data_set_resource.kind,
+        "warm": WarmResource(jobs.warm_ups).kind,
+        "recordings": ResourceKind(recordings, recordings, recordings),
     }
     if writes.backlog is not None:
         from forebay.request.flush_resource import FlushResource  # noqa: PLC0415 # only with a journal
         from forebay.request.write_resource import WriteResource  # noqa: PLC0415 # likewise
 
-        resources.by_kind |= {"writes": WriteResource(writes.backlog), "flush": FlushResource(writes.backlog)}
+        resources.kinds |= {"writes": WriteResource(writes.backlog).kind, "flush": FlushResource(writes.backlog).kind}
 
 
 def _warm_ups(

@@ -8,7 +8,7 @@ from forebay.core.errors import S3Error, Throttled
 from forebay.jobs.plans.node_plans import NodePlans
 from forebay.policy.grants import Principal
 from forebay.request.authentication import Keyring
-from forebay.request.resource import Resource
+from forebay.request.resource import ResourceWriter
 from forebay.server.admin.schema.plan_schema import PlanOrder
 from forebay.server.admin.worker.worker_plans import WorkerPlans
 
@@ -26,7 +26,7 @@ class RefusingResource:
 def plans(error: S3Error) -> WorkerPlans:
     """The verbs, over a resource that refuses plans with `error`."""
     keyring = Keyring({}, {"trainer": Principal("trainer", ())})
-    return WorkerPlans(cast(NodePlans, None), cast(Resource, RefusingResource(error)), lambda: keyring)
+    return WorkerPlans(cast(NodePlans, None), cast(ResourceWriter, RefusingResource(error)), lambda: keyring)
 
 
 async def test_a_plan_that_is_wrong_is_refused_with_the_reason() -> None:

@@ -15,7 +15,7 @@ from forebay.jobs.plans.plan_files import plan_id
 from forebay.jobs.plans.plan_resource import KEY_LISTS
 from forebay.policy.grants import Principal
 from forebay.request.authentication import Keyring
-from forebay.request.resource import Resource, ResourceOwner
+from forebay.request.resource import ResourceOwner, ResourceWriter
 from forebay.server.admin.control import PlanVerbs
 from forebay.server.admin.schema.plan_schema import PlanOrder, PlanSent
 from forebay.server.admin.schema.warm_order import parse_object_url
@@ -27,7 +27,7 @@ class WorkerPlans(PlanVerbs):
     """Answers the admin port. A plan that an operator sends is that of an access key: it is matched by this key's
     reads, and has what this key may read."""
 
-    def __init__(self, plans: NodePlans, resource: Resource, keyring: Callable[[], Keyring]) -> None:
+    def __init__(self, plans: NodePlans, resource: ResourceWriter, keyring: Callable[[], Keyring]) -> None:
         """`resource`: the plans of the data port."""
         self._plans = plans
         self._resource = resource
