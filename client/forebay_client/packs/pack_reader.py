@@ -100,7 +100,7 @@ class PackReader:
         return isinstance(key, str) and self._find(key) is not None
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """The keys that begin with `prefix`, in order."""
+        """Yields the keys that begin with `prefix`, in order."""
         number = self._index.block_of(prefix) or 0
         while number < self._index.blocks:
             for key in self._block(number).keys:
@@ -122,15 +122,15 @@ class PackReader:
         )
 
     def get(self, key: str) -> memoryview:
-        """A whole member. Raises ObjectNotFound, BodyCorrupt and the other ClientErrors."""
+        """Returns a whole member. Raises ObjectNotFound, BodyCorrupt and the other ClientErrors."""
         member = self._member(key)
         if not member.size:
             return memoryview(b"")
         return self._checked(member, self._read_span(member.shard, member.offset, member.offset + member.size))
 
     def get_range(self, key: str, start: int, end: int | None) -> memoryview:
-        """The bytes from `start` up to `end`, exclusive; None: to the end of the member. Raises what Client.get_range
-        raises."""
+        """Returns the bytes from `start` up to `end`, exclusive; None: to the end of the member. Raises what
+        Client.get_range raises."""
         member = self._member(key)
         start, end = index_of(start), end_of(end)
         stop = member.size if end is None else min(end, member.size)
@@ -196,7 +196,7 @@ class PackReader:
         return parallel_gets(read, keys, lambda: self.client.executor, READS_AT_ONCE, ordered=False)
 
     def _read_span(self, shard: int, start: int, stop: int) -> memoryview:
-        """Bytes of the version of a shard that the index names."""
+        """Returns bytes of the version of a shard that the index names."""
         described = self._index.description.shards[shard]
         response = self.client.send_request(ObjectRequest("GET", self.bucket, described.key, span=(start, stop)))
         if response.etag.lower() != described.etag.lower():  # OSS writes upper case, which a way through S3 may change
@@ -241,7 +241,7 @@ class PackReader:
         return content
 
     def _read_tombstones(self) -> frozenset[str]:
-        """The keys of members that were deleted."""
+        """Returns the keys of members that were deleted."""
         deleted = set[str]()
         for each in self.client.list(self.bucket, tombstones_prefix(self.index_key)):
             if not isinstance(each, ObjectInfo) or index_key_of(each.key) != self.index_key:
@@ -287,7 +287,7 @@ class PackReader:
 
 
 def _grouped(wanted: list[_Wanted]) -> "Iterator[_Group]":
-    """Members that are read in one request each, from members in the order of their places."""
+    """Yields members that are read in one request each, from members in the order of their places."""
     group: list[_Wanted] = []
     first = stop = 0
     for each in wanted:

@@ -148,8 +148,8 @@ class BatchNumbers:
         self._latest: dict[int, tuple[str, int]] = {}
 
     def is_new(self, worker: int, run: str, number: int) -> bool:
-        """Whether batch `number` of a worker's process `run` was not delivered yet; it counts as delivered from now
-        on."""
+        """Returns whether batch `number` of a worker's process `run` was not delivered yet; it counts as delivered from
+        now on."""
         latest = self._latest.get(worker)
         if latest is not None and latest[0] == run and number <= latest[1]:
             return False

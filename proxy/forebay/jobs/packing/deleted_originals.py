@@ -24,8 +24,8 @@ from forebay.protocol.packs.tombstones import Tombstone
 async def deleted_members(
     source: MemberSource, listed: AsyncGenerator[ListedObject], pending: PendingState
 ) -> AsyncIterator[tuple[int, PackedMember]]:
-    """The members of which no object is listed, and those with a pending delete; with their numbers in the source.
-    `listed`: in the order of keys, as the members are; `pending`: as it was before the listing began. Raises
+    """Yields the members of which no object is listed, and those with a pending delete; with their numbers in the
+    source. `listed`: in the order of keys, as the members are; `pending`: as it was before the listing began. Raises
     ForebayError."""
     number = 0
     async with aclosing(listed) as objects:
@@ -54,7 +54,7 @@ class PresentMembers:
         self._left_out[byte] |= 1 << bit
 
     async def members(self) -> AsyncIterator[PackedMember]:
-        """The members. Raises ForebayError."""
+        """Yields the members. Raises ForebayError."""
         number = 0
         async for member in self._source.members():
             byte, bit = divmod(number, 8)
@@ -70,7 +70,7 @@ class DeletedOriginals:
         self._order, self._packing = order, packing
 
     def members(self, source: MemberSource) -> AsyncIterator[tuple[int, PackedMember]]:
-        """The members whose originals are not there any more, with their numbers. Raises ForebayError."""
+        """Yields the members whose originals are not there any more, with their numbers. Raises ForebayError."""
         order, packing = self._order, self._packing
         pending = packing.pending.state(order.bucket, order.prefix)
         return deleted_members(source, packing.origins.list_objects(order.bucket, order.prefix), pending)

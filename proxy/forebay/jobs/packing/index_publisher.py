@@ -32,7 +32,7 @@ class MemberSource(Protocol):
         ...
 
     def members(self) -> AsyncIterator[PackedMember]:
-        """The members, from the first one on. Raises ForebayError."""
+        """Yields the members, from the first one on. Raises ForebayError."""
         ...
 
 
@@ -44,7 +44,7 @@ class IndexSource:
         self.shards: Sequence[PackShard] = file.shards
 
     async def members(self) -> AsyncIterator[PackedMember]:
-        """The members. Raises MalformedPack, StorageError."""
+        """Yields the members. Raises MalformedPack, StorageError."""
         for number in range(self._file.index.blocks):
             block = await self._file.block(number)
             for position in range(len(block)):
@@ -62,7 +62,7 @@ class PartSource:
         self._directory = directory
 
     async def members(self) -> AsyncIterator[PackedMember]:
-        """The members. Raises ForebayError."""
+        """Yields the members. Raises ForebayError."""
         for number, shard in enumerate(self.shards):
             part = ObjectName(self._bucket, shard.key + PART_SUFFIX)
             async for member in IndexSource(await fetch_index(self._reads, part, self._directory)).members():
@@ -82,7 +82,7 @@ class MergedMembers:
         self.shards = list(numbers)
 
     async def members(self) -> AsyncIterator[PackedMember]:
-        """The members, in order. Raises ForebayError."""
+        """Yields the members, in order. Raises ForebayError."""
         streams = [aiter(source.members()) for source in self._sources]
         heads = [await anext(stream, None) for stream in streams]
         while any(heads):

@@ -53,8 +53,8 @@ class ObjectStream:
         self._group = group
 
     async def objects(self) -> AsyncGenerator[StreamedObject]:
-        """The objects. Raises OriginUnreachable, Throttled and the like; an object that can't be read is a `problem`.
-        Close it to end its reads."""
+        """Yields the objects. Raises OriginUnreachable, Throttled and the like; an object that can't be read is a
+        `problem`. Close it to end its reads."""
         reads: deque[_Read] = deque()
         size, number = 0, self._start
         entry = next(self._entries, None)

@@ -43,16 +43,16 @@ class PackOrder:
         return f"{self.base}index{REFERENCES_SUFFIX}"
 
     def shard_key(self, job_id: str, number: int) -> str:
-        """The key of a shard, which no other job writes."""
+        """Returns the key of a shard, which no other job writes."""
         return f"{self.base}{job_id}-{number:05}.tar"
 
     def to_document(self) -> dict[str, Any]:
-        """This order as JSON."""
+        """Returns this order as JSON."""
         return asdict(self)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """The order that `to_document` wrote. Raises KeyError, TypeError, ValueError."""
+        """Returns the order that `to_document` wrote. Raises KeyError, TypeError, ValueError."""
         order = cls(**{field.name: document[field.name] for field in fields(cls)})
         if order.action not in PACK_ACTIONS:
             raise ValueError(order.action)

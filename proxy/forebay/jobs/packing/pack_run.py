@@ -85,7 +85,7 @@ class PackRun(WarmUpRun):
                 assert_never(self._order.action)
 
     async def _pack(self, pack: PresentPack, window: int) -> None:
-        """`window`: bytes of objects that are read ahead."""
+        """Writes the shards and publishes the index. `window`: bytes of objects that are read ahead."""
         job, old = self._job, await pack.index()
         timers = self._services.timers
         shards = PackedShards(

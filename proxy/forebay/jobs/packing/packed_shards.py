@@ -149,7 +149,7 @@ class PackedShards:
         await put_object(self._packing.origins, ObjectName(self._order.bucket, shard.key + PART_SUFFIX), content)
 
     def members(self) -> PartSource:
-        """The members of all shards."""
+        """Returns the members of all shards."""
         return PartSource(self._packing.origins, self._order.bucket, self._job.shards, self._packing.directory)
 
     async def remove_parts(self) -> None:
@@ -159,8 +159,8 @@ class PackedShards:
 
 
 def _is_same_sample(writer: ShardWriter, key: str) -> bool:
-    """Whether a key belongs to the same sample as the last member, by WebDataset's rule: all before the first dot of
-    the name. A shard does not end within a sample."""
+    """Returns whether a key belongs to the same sample as the last member, by WebDataset's rule: all before the first
+    dot of the name. A shard does not end within a sample."""
     return bool(writer.members) and _sample(writer.members[-1].key) == _sample(key) != key
 
 

@@ -29,9 +29,10 @@ class PresentPack:
         self._order, self._packing, self._part_size = order, packing, part_size
 
     async def index(self) -> IndexFile | None:
-        """The index as it is; None: there is none. Raises MalformedPack, OriginError.
+        """Returns the index as it is; None: there is none. Raises MalformedPack, OriginError.
 
-        The tombstones first: an index that another node publishes takes those away whose members it leaves out.
+        The tombstones are read first: an index that another node publishes takes those away whose members it leaves
+        out.
         """
         name = ObjectName(self._order.bucket, self._order.index_key)
         answer = await self._packing.origins.open_read(name, OriginRead("HEAD"))
@@ -44,7 +45,7 @@ class PresentPack:
         return file
 
     async def required_index(self) -> IndexFile:
-        """The same where the order is about a pack that is there. Raises OriginBroken where it is not."""
+        """Returns the index of a pack that has to be there. Raises OriginBroken where it is not."""
         index = await self.index()
         if index is None:
             raise OriginBroken(f"there is no pack: s3://{self._order.bucket}/{self._order.index_key} does not exist")

@@ -52,7 +52,7 @@ async def read_object(origins: ObjectReads, name: ObjectName, most: int) -> Whol
 
 
 async def read_pieces(origins: ObjectReads, name: ObjectName, size: int, etag: str) -> AsyncIterator[bytes]:
-    """The bytes of one version, piece by piece. Raises OriginError, Throttled."""
+    """Yields the bytes of one version, piece by piece. Raises OriginError, Throttled."""
     for start in range(0, size, PIECE):
         span = Span(start, min(start + PIECE, size))
         answer = await origins.open_read(name, OriginRead(span=span))
@@ -122,8 +122,8 @@ class ShardWriter:
 async def differing_members(
     origins: ObjectReads, name: ObjectName, shard: PackShard, members: Sequence[PackedMember]
 ) -> AsyncIterator[PackedMember]:
-    """The members of a shard whose bytes do not match their digest. `members` in the order of their offsets. Raises
-    OriginError, Throttled."""
+    """Yields the members of a shard whose bytes do not match their digest. `members` in the order of their offsets.
+    Raises OriginError, Throttled."""
     position, left = 0, list(reversed(members))
     digest = blake2b(digest_size=DIGEST_BYTES)
     async for piece in read_pieces(origins, name, shard.size, shard.etag):

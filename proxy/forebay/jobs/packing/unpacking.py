@@ -107,7 +107,7 @@ class _FreeKeys:
         return since
 
     async def is_still_free(self, member: PackedMember, since: Tick) -> bool:
-        """Whether a key is free that was so at `since`. Raises what `find` raises."""
+        """Returns whether a key is free that was so at `since`. Raises what `find` raises."""
         found: Tick | None = since
         while found is not None and not self._packing.fences.allows(ObjectName(self.bucket, member.key), found):
             found = await self.find(member)
@@ -179,7 +179,7 @@ async def _make_visible(
 
 @asynccontextmanager
 async def _invalidated(packing: PackServices, name: ObjectName) -> AsyncIterator[None]:
-    """Before and after an object appears."""
+    """Invalidates a name before and after an object appears under it."""
     await packing.invalidator.invalidate((name,))
     try:
         yield

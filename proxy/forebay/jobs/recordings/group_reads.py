@@ -20,11 +20,11 @@ class GroupReads:
         return len(self._group)
 
     def part(self, start: int, stop: int) -> "GroupReads":
-        """The reads from `start` to `stop`."""
+        """Returns the reads from `start` to `stop`."""
         return GroupReads(self._group.part(start, stop))
 
     def chosen(self, positions: Sequence[int]) -> "GroupReads":
-        """The reads at these positions."""
+        """Returns the reads at these positions."""
         return GroupReads(self._group.chosen(positions))
 
     @property

@@ -80,8 +80,8 @@ class KeptRecordings:
         await self.catalogue.close()
 
     def _may_follow(self, reader: ReaderKey, recording: Recording) -> bool:
-        """A principal with a credential of its own may follow only recordings of its own reads: the origin alone knows
-        what it may read."""
+        """Returns whether a reader may follow a recording. One with a credential of its own follows only recordings of
+        its own reads: the origin alone knows what it may read."""
         return (
             recording.principal == reader.principal or reader.principal not in self._policy().keyring.origin_identities
         )

@@ -78,7 +78,7 @@ _DOCUMENT_FIELDS: Final = {each.name: each.type for each in fields(Recording) if
 
 
 def recording_from(document: Any) -> Recording:
-    """The recording of a file's document. Raises ValueError if this is none."""
+    """Returns the recording of a file's document. Raises ValueError if this is none."""
     if not isinstance(document, dict) or document.keys() != _DOCUMENT_FIELDS.keys():
         raise ValueError("a file that describes no recording")
     recording = Recording(**document)
@@ -88,12 +88,12 @@ def recording_from(document: Any) -> Recording:
 
 
 def is_recording_name(name: str) -> bool:
-    """Whether a recording may have this name: letters, digits, `.`, `_` and `-`, none of these three first."""
+    """Returns whether a recording may have this name: letters, digits, `.`, `_` and `-`, none of these three first."""
     return 0 < len(name) <= MAX_NAME and _NAME_CHARACTERS.issuperset(name) and name[0].isalnum()
 
 
 def automatic_name(began: str, recording_id: str) -> str:
-    """The name of an automatic recording. `began`: a time, as in `20261122T210938Z`."""
+    """Returns the name of an automatic recording. `began`: a time, as in `20261122T210938Z`."""
     return f"auto-{began}-{recording_id[:4]}"
 
 

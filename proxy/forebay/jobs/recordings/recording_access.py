@@ -48,7 +48,7 @@ class RecordingAccess(Protocol):
         ...
 
     async def content(self, bucket: str, name: str, principal: str) -> bytes | None:
-        """The file of a recording that has ended; None: there is none."""
+        """Returns the file of a recording that has ended; None: there is none."""
         ...
 
     async def store(self, bucket: str, name: str, principal: str, content: bytes) -> RecordingInfo:
@@ -221,6 +221,7 @@ _METHODS: Final[dict[str, Callable[[LocalRecordings, Document], Awaitable[Docume
 
 
 def admin_choice(infos: list[RecordingInfo], name: str) -> RecordingInfo | None:
-    """The recording that an operator means by a name: one that belongs to nobody before others, then the latest."""
+    """Returns the recording that an operator means by a name: one that belongs to nobody before others, then the
+    latest."""
     found = [each for each in infos if each.name == name]
     return max(found, key=lambda each: (each.principal == SHARED, each.began), default=None)

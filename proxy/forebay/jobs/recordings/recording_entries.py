@@ -28,7 +28,7 @@ class RecordingEntries:
         self._content, self._pages, self._page = b"", iter(()), ()
 
     def read(self, start: int, stop: int) -> list[PlanEntry]:
-        """The reads from `start` up to `stop`, clipped."""
+        """Returns the reads from `start` up to `stop`, clipped."""
         if start < self._first:
             self._pages, self._page, self._first = _reads(self._content), (), 0
         found = list[PlanEntry]()
@@ -46,7 +46,8 @@ class RecordingEntries:
         return found
 
     def find(self, key: str, after: int = 0) -> int | None:
-        """The position of the first read of `key` from `after` on; None: there is none. Reads much of the file."""
+        """Returns the position of the first read of `key` from `after` on; None: there is none. Reads much of the
+        file."""
         position = 0
         for page in _reads(self._content):
             for read in page:

@@ -262,7 +262,7 @@ class RecordingFiles:
         self.create(recording, found.content)
 
     def _read_tail(self, recording_id: str, reads: int) -> list[RecordingPage] | None:
-        """The reads behind the first `reads`; None: nothing is known of them."""
+        """Returns the reads behind the first `reads`; None: nothing is known of them."""
         try:
             content = (self._directory / f"{recording_id}.tail").read_bytes()
             (behind,) = _BEHIND.unpack_from(content)

@@ -44,12 +44,12 @@ class RecordingResource:
         self._passing_through = 0
 
     async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
-        """The recordings that have ended. Sizes are those of the whole files."""
+        """Returns the recordings that have ended. Sizes are those of the whole files."""
         infos = [each for each in await self._recordings.infos(owner.bucket) if _is_visible(each, owner)]
         return [ResourceEntry(each.name, each.file_size, each.ended or each.began) for each in _unique(infos, owner)]
 
     async def read(self, owner: ResourceOwner, name: str) -> ResourceDocument | None:
-        """The recording, without the keys that the owner may not read."""
+        """Returns the recording, without the keys that the owner may not read."""
         info = await self._find(owner, name)
         if info is None:
             return None

@@ -55,16 +55,16 @@ class IndexFile:
         return self.index.description.shards
 
     def covers(self, key: str) -> bool:
-        """Whether it may have a key."""
+        """Returns whether it may have a key."""
         return key.startswith(self.index.description.prefixes)
 
     async def find(self, key: str) -> PackedMember | None:
-        """The member of a key. Raises MalformedPack, StorageError."""
+        """Returns the member of a key. Raises MalformedPack, StorageError."""
         member, is_hidden = await self.find_with_hidden(key)
         return None if is_hidden else member
 
     async def find_with_hidden(self, key: str) -> tuple[PackedMember | None, bool]:
-        """The member of a key, and whether a tombstone hides it. Raises MalformedPack, StorageError."""
+        """Returns the member of a key, and whether a tombstone hides it. Raises MalformedPack, StorageError."""
         number = self.index.block_of(key) if self.covers(key) else None
         if number is None:
             return None, False
@@ -73,7 +73,7 @@ class IndexFile:
         return (None, False) if position is None else (block.member(position), self.is_hidden(number, position))
 
     def find_nowait(self, key: str) -> PackedMember | Literal["unknown"] | None:
-        """The member of a key; "unknown" where its block has to be waited for. Raises MalformedPack."""
+        """Returns the member of a key; "unknown" where its block has to be waited for. Raises MalformedPack."""
         number = self.index.block_of(key) if self.covers(key) else None
         if number is None:
             return None
@@ -84,7 +84,7 @@ class IndexFile:
         return None if position is None or self.is_hidden(number, position) else block.member(position)
 
     def is_hidden(self, number: int, position: int) -> bool:
-        """Whether a member has a tombstone. `position`: in the block `number`."""
+        """Returns whether a member has a tombstone. `position`: in the block `number`."""
         return bool(self._hidden) and self._hidden.get(number, 0) >> position & 1 == 1
 
     @property
@@ -110,14 +110,14 @@ class IndexFile:
                 self._hidden[number] = self._hidden.get(number, 0) | 1 << position
 
     async def block(self, number: int) -> MemberBlock:
-        """A block. Raises MalformedPack, StorageError."""
+        """Returns a block. Raises MalformedPack, StorageError."""
         block = self.block_nowait(number)
         if block is None:
             block = self._decode(number, await asyncio.to_thread(_read, self._fd, self.index.span(number)))
         return block
 
     def block_nowait(self, number: int) -> MemberBlock | None:
-        """A block that was decoded lately or is in the page cache; None: any other. Raises MalformedPack."""
+        """Returns a block that was decoded lately or is in the page cache; None: any other. Raises MalformedPack."""
         block = self._decoded.get(number)
         if block is None:
             content = _read_resident(self._fd, self.index.span(number))
@@ -187,7 +187,7 @@ def _write(fd: int, content: memoryview) -> None:
 
 
 def _read_resident(fd: int, span: Span) -> bytearray | None:
-    """The bytes, if the page cache has them all."""
+    """Returns the bytes, if the page cache has them all."""
     content = bytearray(span.length)
     try:
         count = os.preadv(fd, (content,), span.start, os.RWF_NOWAIT)

@@ -90,7 +90,7 @@ class PackCatalogue:
         self._known: dict[tuple[str, str], _Known] = {}
 
     async def view(self, bucket: str, packed: str, freshness: MaxAge | Immutable) -> PackView:
-        """The packs of a bucket whose indexes match `packed`. Raises PackUnavailable."""
+        """Returns the packs of a bucket whose indexes match `packed`. Raises PackUnavailable."""
         known = self._known.get((bucket, packed))
         if known is None:
             known = self._known[bucket, packed] = _Known()

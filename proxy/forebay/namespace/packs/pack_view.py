@@ -71,11 +71,11 @@ class PackView:
         return not self._fences.allows(ObjectName(self.bucket, ""), self.since)
 
     def may_be_object(self, key: str) -> bool:
-        """Whether a key may be an object that differs from the member."""
+        """Returns whether a key may be an object that differs from the member."""
         return key in self.shadowed or not self._fences.allows(ObjectName(self.bucket, key), self.since)
 
     async def find(self, key: str) -> FoundMember | None:
-        """The member of a key; None: no pack has it. Raises PackUnavailable."""
+        """Returns the member of a key; None: no pack has it. Raises PackUnavailable."""
         for each in self.indexes:
             try:
                 member = await each.find(key)
@@ -99,7 +99,8 @@ class PackView:
         return None
 
     async def tombstones(self, key: str) -> list[MemberTombstone]:
-        """The tombstones that hide the members of a key in all indexes that have one. Raises PackUnavailable."""
+        """Returns the tombstones that hide the members of a key in all indexes that have one. Raises
+        PackUnavailable."""
         found = []
         for each in self.indexes:
             try:
@@ -112,8 +113,8 @@ class PackView:
         return found
 
     async def members_behind(self, after: str, prefix: str, end: str | None, limit: int) -> list[PackedMember]:
-        """The first members behind `after` under a prefix, up to `end` inclusive, at most `limit`, in order. Raises
-        PackUnavailable."""
+        """Returns the first members behind `after` under a prefix, up to `end` inclusive, at most `limit`, in order.
+        Raises PackUnavailable."""
         found: dict[str, PackedMember] = {}
         for each in self.indexes:  # the newest first: its members stay
             try:

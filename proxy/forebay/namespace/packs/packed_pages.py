@@ -41,7 +41,7 @@ class PackedPages(OriginPages):
         return self._pages.speaks_oss(bucket)
 
     async def has_members(self, bucket: str, prefix: str) -> bool:
-        """Whether there are packs with members that may have this prefix. Raises PackUnavailable."""
+        """Returns whether there are packs with members that may have this prefix. Raises PackUnavailable."""
         return any(view.members for _, view in await self._views(bucket, prefix))
 
     async def _views(self, bucket: str, prefix: str) -> list[tuple[PackedScope, PackView]]:

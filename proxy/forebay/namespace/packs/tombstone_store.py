@@ -57,8 +57,8 @@ class TombstoneStore:
         await put_object(self._origins, ObjectName(bucket, key), encode_tombstones(tombstones), _JSON, identity)
 
     async def read(self, bucket: str, keys: Sequence[str]) -> list[Tombstone]:
-        """The tombstones of the objects under these keys. Raises TombstonesReplaced, PackUnavailable, OriginError,
-        S3Error, Throttled."""
+        """Returns the tombstones of the objects under these keys. Raises TombstonesReplaced, PackUnavailable,
+        OriginError, S3Error, Throttled."""
         found: list[Tombstone] = []
         for first in range(0, len(keys), _READ_AT_ONCE):
             for each in await asyncio.gather(
@@ -68,8 +68,8 @@ class TombstoneStore:
         return sorted(found)
 
     async def find(self, bucket: str, index_key: str, known: Collection[str]) -> tuple[list[str], list[Tombstone]]:
-        """The keys of all objects with tombstones of an index, and the tombstones of those that are not `known`. Raises
-        what `read` raises."""
+        """Returns the keys of all objects with tombstones of an index, and the tombstones of those that are not
+        `known`. Raises what `read` raises."""
         replaced = 0
         while True:
             listed = self._origins.list_objects(bucket, tombstones_prefix(index_key))

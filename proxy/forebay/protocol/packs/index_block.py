@@ -77,12 +77,12 @@ class MemberBlock:
         return number if number < len(self.keys) and self.keys[number] == key else None
 
     def find(self, key: str) -> PackedMember | None:
-        """The member of a key."""
+        """Returns the member of a key."""
         number = self.position_of(key)
         return None if number is None else self.member(number)
 
     def etag(self, number: int) -> str:
-        """The ETag of a member."""
+        """Returns the ETag of a member."""
         kinds = self._kinds
         rank = sum(kinds[:number])  # of at most BLOCK_MEMBERS bytes
         if not kinds[number]:
@@ -91,7 +91,7 @@ class MemberBlock:
         return f'"{self._raw[at : at + _MD5_BYTES].hex()}"'
 
     def member(self, number: int) -> PackedMember:
-        """A member, by its position in the block."""
+        """Returns a member, by its position in the block."""
         at = number * DIGEST_BYTES
         return PackedMember(
             self.keys[number],
@@ -106,7 +106,7 @@ class MemberBlock:
 
 
 def encode_block(members: Sequence[PackedMember]) -> bytes:
-    """The bytes of a block. `members` in the order of their keys."""
+    """Returns the bytes of a block. `members` in the order of their keys."""
     sets: dict[HeaderPairs, int] = {}
     numbers = [sets.setdefault(each.headers, len(sets)) for each in members]
     kinds = bytes(_is_md5(each.etag) for each in members)

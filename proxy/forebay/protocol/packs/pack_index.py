@@ -85,7 +85,7 @@ class IndexWriter:
         return self._flush() if len(self._members) == BLOCK_MEMBERS else b""
 
     def finish(self, prefixes: Sequence[str], shards: Sequence[PackShard], created_at: float) -> bytes:
-        """The rest of the index."""
+        """Returns the rest of the index."""
         rest = self._flush() if self._members or not self._position else b""
         document = {
             "prefixes": list(prefixes),
@@ -172,11 +172,11 @@ class PackIndex:
         return number if number >= 0 else None
 
     def span(self, number: int) -> Span:
-        """The bytes of a block."""
+        """Returns the bytes of a block."""
         return Span(self._offsets[number], self._offsets[number] + self._lengths[number])
 
     def decode(self, number: int, content: bytes | memoryview) -> MemberBlock:
-        """The members of a block, from its bytes. Raises MalformedPack."""
+        """Returns the members of a block, from its bytes. Raises MalformedPack."""
         if len(content) != self._lengths[number] or zlib.crc32(content) != self._crcs[number]:
             raise MalformedPack(f"block {number} of the index does not match its checksum")
         block = MemberBlock(content)
@@ -186,14 +186,14 @@ class PackIndex:
 
 
 def footer_span(size: int) -> Span:
-    """Where the footer of an index of `size` bytes is. Raises MalformedPack."""
+    """Returns where the footer of an index of `size` bytes is. Raises MalformedPack."""
     if size < len(_MAGIC) + _FOOTER.size:
         raise MalformedPack(f"an index has more than {size} bytes")
     return Span(size - _FOOTER.size, size)
 
 
 def tables_span(size: int, footer: bytes) -> Span:
-    """Where the tables are. Raises MalformedPack for bytes that are no footer of an index of this size."""
+    """Returns where the tables are. Raises MalformedPack for bytes that are no footer of an index of this size."""
     if len(footer) != _FOOTER.size or footer[-6:] != _END_MAGIC[-6:]:
         raise MalformedPack("it is no index of a pack, or cut short")
     described, first, second, _, _, _, _, length, end = _FOOTER.unpack(footer)
@@ -206,7 +206,7 @@ def tables_span(size: int, footer: bytes) -> Span:
 
 
 def open_index(content: bytes | memoryview) -> PackIndex:
-    """The index of bytes in memory. Raises MalformedPack."""
+    """Returns the index of bytes in memory. Raises MalformedPack."""
     footer = footer_span(len(content))
     end = bytes(content[footer.start :])
     tables = tables_span(len(content), end)
@@ -214,7 +214,7 @@ def open_index(content: bytes | memoryview) -> PackIndex:
 
 
 def _separator(before: str, key: str) -> str:
-    """The shortest prefix of `key` that comes after `before`."""
+    """Returns the shortest prefix of `key` that comes after `before`."""
     length = 0
     for mine, other in zip(key, before, strict=False):
         if mine != other:

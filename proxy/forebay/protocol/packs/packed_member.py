@@ -57,7 +57,7 @@ class PackShard(NamedTuple):
 
 
 def member_of(key: str, facts: ObjectFacts, shard: int, offset: int, digest: bytes) -> PackedMember:
-    """The member that stands for an object with these facts."""
+    """Returns the member that stands for an object with these facts."""
     headers = tuple(pair for pair in facts.headers if _KEPT.fullmatch(pair[0]))
     modified = parse_http_date(facts.last_modified) or 0
     return PackedMember(key, shard, offset, facts.size, facts.version.etag, modified, headers, digest)

@@ -16,5 +16,5 @@ REFERENCES_END: Final = b"}}"
 
 
 def reference_entry(separator: str, member: PackedMember, urls: Sequence[str]) -> str:
-    """One entry of the document. `separator`: a comma, but before the first. `urls`: of the shards, as JSON."""
+    """Returns one entry of the document. `separator`: a comma, but before the first. `urls`: of the shards, as JSON."""
     return f"{separator}{json.dumps(member.key)}:[{urls[member.shard]},{member.offset},{member.size}]"

@@ -33,7 +33,7 @@ def member_header(key: str, size: int, modified: int) -> bytes:
 
 
 def _split(name: bytes) -> tuple[bytes, bytes | None]:
-    """The prefix and the name of a ustar header, joined by a slash; no name: it does not fit."""
+    """Returns the prefix and the name of a ustar header, joined by a slash; no name: it does not fit."""
     if len(name) <= NAME_SIZE:
         return b"", name
     at = name.find(b"/", len(name) - NAME_SIZE - 1)

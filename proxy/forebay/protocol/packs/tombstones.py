@@ -45,29 +45,29 @@ def tombstones_prefix(index_key: str) -> str:
 
 
 def tombstones_key(index_key: str, at: float, token: bytes) -> str:
-    """The key of an object with tombstones. `at`: seconds since the epoch; `token`: TOKEN_BYTES at random."""
+    """Returns the key of an object with tombstones. `at`: seconds since the epoch; `token`: TOKEN_BYTES at random."""
     return _key(index_key, int(at * 1000), token)
 
 
 def merged_key(index_key: str, merged: Sequence[str], at: float, token: bytes) -> str:
-    """The key of the object that replaces those under the keys `merged`."""
+    """Returns the key of the object that replaces those under the keys `merged`."""
     last = max(int(_name_of(key)[:12], 16) for key in merged)
     return _key(index_key, max(int(at * 1000), last + 1), token)
 
 
 def index_key_of(key: str) -> str | None:
-    """The key of the index whose tombstones lie under `key`; None: that is no key of tombstones."""
+    """Returns the key of the index whose tombstones lie under `key`; None: that is no key of tombstones."""
     pack, folder, name = key.rpartition(_FOLDER)
     return pack + INDEX_SUFFIX if folder and pack and _NAME.fullmatch(name) else None
 
 
 def encode_tombstones(tombstones: Iterable[Tombstone]) -> bytes:
-    """The content of an object with tombstones."""
+    """Returns the content of an object with tombstones."""
     return json.dumps({"deleted": sorted(map(list, set(tombstones)))}, ensure_ascii=False).encode()
 
 
 def parse_tombstones(content: bytes) -> list[Tombstone]:
-    """The tombstones of an object, in the order of their keys. Raises MalformedPack."""
+    """Returns the tombstones of an object, in the order of their keys. Raises MalformedPack."""
     try:
         document = json.loads(content)
         found = [Tombstone(str(key), str(shard), int(offset)) for key, shard, offset in document["deleted"]]

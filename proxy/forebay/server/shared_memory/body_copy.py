@@ -38,7 +38,7 @@ class BodyCopy:
 
 
 def read_extent(extent: FileExtent) -> bytearray:
-    """The bytes of an extent. Raises OSError for a file that is shorter than it was."""
+    """Returns the bytes of an extent. Raises OSError for a file that is shorter than it was."""
     file, start, stop, _ = extent
     body = bytearray(stop - start)
     _read_into(memoryview(body), file.fd, start)

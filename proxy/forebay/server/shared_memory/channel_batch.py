@@ -254,14 +254,14 @@ class BatchReply:
         """Drops the bytes: the client gets the error over HTTP."""
 
     def accept(self, piece: Buffer) -> int:
-        """Likewise."""
+        """Drops the bytes, as `write` does. Returns their number."""
         return len(piece)
 
     async def drain(self) -> None:
-        """There is nothing to wait for."""
+        """Does nothing: there is nothing to wait for."""
 
     async def finish(self) -> None:
-        """There is nothing to end."""
+        """Does nothing: there is nothing to end."""
 
     def abort(self) -> None:
         """Breaks the connection, so that the client takes no part of the answer for the whole."""

@@ -94,7 +94,7 @@ class ChannelFiles:
         return True
 
     def send_entry(self, reader: Principal, entry: bytes, extents: Sequence[FileExtent], size: int) -> bool:
-        """Likewise an entry of a batch, which is in memory files that the client has not all."""
+        """Sends an entry of a batch, which is in memory files that the client has not all. Returns whether it did."""
         return self._new_body(lambda: self._memory_body(reader, entry, extents, size, ENTRIES, IN_FILES)) is not None
 
     def _new_body(self, make: Callable[[], "BodyInFiles | None"]) -> "BodyInFiles | None":
@@ -114,13 +114,14 @@ class ChannelFiles:
         return body
 
     def known_entry(self, entry: bytes, extents: Sequence[FileExtent], size: int) -> bytes | None:
-        """The frame of an entry of a batch in memory files that the client has; None: it has not all of them."""
+        """Returns the frame of an entry of a batch in memory files that the client has; None: it has not all of
+        them."""
         return self.known_frame(entry, extents, size, ENTRIES, IN_FILES)
 
     def known_frame(
         self, head: bytes, extents: Sequence[FileExtent], size: int, kind: int = MEMORY, flags: int = 0
     ) -> bytes | None:
-        """A body in memory files that the client has, as it is written; None: it has not all of them."""
+        """Returns a body in memory files that the client has, as it is written; None: it has not all of them."""
         numbers = self._numbers
         if len(extents) == 1:  # as most bodies are
             block, start, stop, _ = extents[0]
@@ -144,8 +145,8 @@ class ChannelFiles:
         return b"".join((FRAME.pack(kind, flags, len(pieces), len(head), 0, size), *pieces, head))
 
     def _body(self, reader: Principal, head: bytes, extents: Sequence[FileExtent], size: int) -> BodyInFiles | None:
-        """A body of `size` bytes that `reader` may read, and the head of its response, to be sent now; None if it can't
-        be sent in this way. Raises OSError where no descriptor is free."""
+        """Returns a body of `size` bytes that `reader` may read, and the head of its response, to be sent now; None if
+        it can't be sent in this way. Raises OSError where no descriptor is free."""
         if all(isinstance(extent[0], SharedBlock) for extent in extents):
             return self._memory_body(reader, head, extents, size)
         if len(extents) > MAX_PIECES:
@@ -189,7 +190,7 @@ class ChannelFiles:
         return BodyInFiles("memory", b"".join((*self._drops(), frame, *pieces, head)), descriptors.values())
 
     def _free_number(self) -> int:
-        """A number that none of the client's files has."""
+        """Returns a number that none of the client's files has."""
         while True:
             self._next_number = (self._next_number + 1) % self._max_number
             if self._next_number not in self._numbers.values():

@@ -167,7 +167,7 @@ class ChannelWriter:
     # The ring
 
     def allocate(self, length: int) -> tuple[ClientRing, int] | None:
-        """A slot for `length` bytes of a body; None if there is none."""
+        """Returns a slot for `length` bytes of a body; None if there is none."""
         if self.ring is None:
             self.ring = self.memory.new_ring()
         ring = self.ring

@@ -59,7 +59,7 @@ class ClientMemory:
         self._reads[(form,)] += 1
 
     def new_ring(self) -> ClientRing | None:
-        """A ring for a client; None if there can be none."""
+        """Returns a ring for a client; None if there can be none."""
         if not self._ring_size or self._is_closed:
             return None
         try:
@@ -76,7 +76,7 @@ class ClientMemory:
         self._watch()
 
     def share(self, arena: Arena) -> PassedFile | None:
-        """The file of an arena, to be passed to a client; None if it can't be passed now."""
+        """Returns the file of an arena, to be passed to a client; None if it can't be passed now."""
         passed = self.files.share(arena, self._tier_size() // PASSED_SHARE)
         self._watch()
         return passed

@@ -53,7 +53,7 @@ class ClientRing:
         return len(self._in_use)
 
     def allocate(self, length: int) -> int:
-        """The position of a slot for `length` bytes; -1 if there is none."""
+        """Returns the position of a slot for `length` bytes; -1 if there is none."""
         size = -(-length // SLOT_UNIT) * SLOT_UNIT
         free = self._free.get(size)
         position = free.pop() if free else self._find(size)
@@ -91,7 +91,7 @@ class ClientRing:
         self.charged = 0
 
     def _grow(self, size: int) -> bool:
-        """Whether `size` bytes more are charged behind the last slot."""
+        """Returns whether `size` bytes more are charged behind the last slot."""
         end = self._end + size
         if end > self.memory.size:
             return False
@@ -103,7 +103,8 @@ class ClientRing:
         return True
 
     def _find(self, size: int) -> int:
-        """A slot behind the last one, or cut from the smallest released one that is large enough; -1: there is none."""
+        """Returns a slot behind the last one, or cut from the smallest released one that is large enough; -1: there is
+        none."""
         if self._grow(size):
             position, self._end = self._end, self._end + size
             return position

@@ -25,8 +25,8 @@ MAX_FILES: Final = 1024
 
 
 def may_have(reader: Principal, arena: Arena) -> bool:
-    """Whether a principal may have the descriptor of a full arena. The bytes of a removed block are still in the file,
-    and their object is not known any more."""
+    """Returns whether a principal may have the descriptor of a full arena. The bytes of a removed block are still in
+    the file, and their object is not known any more."""
     if reads_everything(reader):
         return True
     names = {block.object for block in arena.blocks}
@@ -44,11 +44,11 @@ class PassedFile:
         self.arena, self.size = arena, arena.end
 
     def open_reader(self) -> int:
-        """A descriptor to pass on; the caller closes it. Raises OSError."""
+        """Returns a descriptor to pass on; the caller closes it. Raises OSError."""
         return self._watched.open_reader()
 
     def is_held(self) -> bool:
-        """Whether a client has the file open or mapped."""
+        """Returns whether a client has the file open or mapped."""
         return self._watched.is_held()
 
     def close(self) -> None:
@@ -69,8 +69,8 @@ class PassedFiles:
         return len(self._by_arena)
 
     def share(self, arena: Arena, limit: int) -> PassedFile | None:
-        """The file of an arena, to be passed to one client more; None if it can't be passed now. `limit`: bytes of all
-        files that are passed."""
+        """Returns the file of an arena, to be passed to one client more; None if it can't be passed now. `limit`: bytes
+        of all files that are passed."""
         passed = self._by_arena.get(arena)
         if passed is not None:
             return passed

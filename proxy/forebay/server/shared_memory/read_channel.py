@@ -246,11 +246,11 @@ class ReadChannel(asyncio.Protocol):
     def make_reply(
         self, record: RequestRecord, is_last: Callable[[], bool], isolation: HeaderPairs, *, is_head: bool
     ) -> ChannelReply:
-        """The reply to the read that is being answered."""
+        """Returns the reply to the read that is being answered."""
         return ChannelReply(self._writer, record, is_last, isolation, is_head=is_head)
 
     def make_batch_reply(self, record: RequestRecord) -> tuple[ChannelBatch, BatchReply]:
-        """Where the batch that is being answered goes, and where its refusal does."""
+        """Returns where the batch that is being answered goes, and where its refusal does."""
         batch = ChannelBatch(self._writer, self._files, record)
         return batch, BatchReply(self._writer, record, batch)
 

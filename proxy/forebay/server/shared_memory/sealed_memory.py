@@ -45,11 +45,11 @@ class WatchedFile:
             raise OSError(errno.ENOTSUP, "the kernel does not say who has a memory file open")
 
     def open_reader(self) -> int:
-        """A descriptor to pass on, open for reading; the caller closes it. Raises OSError."""
+        """Returns a descriptor to pass on, open for reading; the caller closes it. Raises OSError."""
         return _reopen(self._watch)
 
     def is_held(self) -> bool:
-        """Whether another process has the file open or mapped, or a descriptor of it is under way."""
+        """Returns whether another process has the file open or mapped, or a descriptor of it is under way."""
         try:
             # What a process that opens the file in the moment of a lease has the kernel send: ignored by default, where
             # SIGIO kills. The end of a lease sets it back.

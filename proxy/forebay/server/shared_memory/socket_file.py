@@ -36,7 +36,7 @@ class SocketFile:
 
 
 def listen_on_socket(server: ServerSettings) -> SocketFile | None:
-    """The socket of `server.socket`, listening; None: none is set. Raises AddressUnavailable."""
+    """Returns the socket of `server.socket`, listening; None: none is set. Raises AddressUnavailable."""
     if server.socket is None:
         return None
     path = server.socket

@@ -199,7 +199,7 @@ class Persister:
         return PersistOutcome("stuck", reason, is_conflict=True)
 
     def _is_of_last(self, write: AcceptedWrite, etag: str, size: int) -> bool:
-        """Whether the origin has what the last pending write of the object makes."""
+        """Returns whether the origin has what the last pending write of the object makes."""
         last = self._pending.current(write.name)
         if etag == ABSENT or last is None or last.head is None:
             return False

@@ -41,7 +41,7 @@ class RetryPauses:
         """Pauses that end with an outage of their origin, in the order in which they began."""
 
     def of(self, bucket: str) -> "RetryPause":
-        """The pauses of one write to a bucket."""
+        """Returns the pauses of one write to a bucket."""
         return RetryPause(self, bucket)
 
     def end(self, origin: str) -> None:
