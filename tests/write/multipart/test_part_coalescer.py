@@ -1,6 +1,7 @@
 """Small parts of OSS clients are joined before a completion, or it is refused."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,18 @@ async def test_missing_bytes_refuse_the_completion(tmp_path: Path) -> None:
         await subject.coalescer.coalesce(completion(), BODY, subject.listed)
     with pytest.raises(S3Error, match="InvalidPart"):
         await subject.coalescer.coalesce(completion(), BODY, [*subject.listed, UploadedPart(1, "another")])
+    assert subject.origin.requests == []
+
+
+@pytest.mark.parametrize("numbers", [(2, 1), (1, 1), (1, 3, 2)])
+async def test_parts_out_of_order_are_not_joined(tmp_path: Path, numbers: Sequence[int]) -> None:
+    """Joined, they would be an object that no list of parts in order makes."""
+    subject = Fixture(tmp_path)
+    for number in (1, 2, 3):
+        await subject.upload(number, b"ab")
+    listed = [UploadedPart(number, f'"{number}"') for number in numbers]
+    with pytest.raises(S3Error, match="InvalidPartOrder"):
+        await subject.coalescer.coalesce(completion(), BODY, listed)
     assert subject.origin.requests == []
 
 

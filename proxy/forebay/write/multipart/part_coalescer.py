@@ -75,8 +75,8 @@ class PartCoalescer:
         self, forward: ForwardRequest, body: bytes, listed: Sequence[UploadedPart] | None
     ) -> CoalescedCompletion:
         """Returns the completion with its small parts joined. `listed`: the parts in its `body`, None where that is for
-        the origin to judge. Raises S3Error EntityTooSmall where they can't be joined, InvalidPart, and what the origin
-        fails with."""
+        the origin to judge. Raises S3Error EntityTooSmall where they can't be joined, InvalidPart, InvalidPartOrder,
+        and what the origin fails with."""
         if listed is None:
             return CoalescedCompletion(body, None)
         known = self._registry.lookup(forward.upload, listed)
@@ -85,6 +85,9 @@ class PartCoalescer:
         least = self._least_of(forward)
         if not forward.speaks_oss or not least:
             return CoalescedCompletion(body, digest)
+        numbers = [each.number for each in listed]
+        if numbers != sorted(set(numbers)):  # which the origin could not see once they are joined
+            raise S3Error("InvalidPartOrder")
         plan = await run_cooperatively(_planning(listed, known, least))
         match plan:
             case PartTooSmall() if self._registry.conflicts(forward.upload, listed):
@@ -106,8 +109,8 @@ class PartCoalescer:
         numbered = {each.number: part for each, part in zip(listed, known, strict=True) if part is not None}
         etags = {each.number: each.etag for each in listed}
         joined = [[numbered[each.number] for each in run] for run in runs if len(run) > 1]
-        numbers = [run[0].number for run in runs if len(run) > 1]
-        etags |= await self._upload_runs(forward, dict(zip(numbers, joined, strict=True)))
+        firsts = [run[0].number for run in runs if len(run) > 1]
+        etags |= await self._upload_runs(forward, dict(zip(firsts, joined, strict=True)))
         final = [UploadedPart(run[0].number, etags[run[0].number]) for run in runs]
         return CoalescedCompletion(await run_cooperatively(write_completion_cooperatively(final)), digest)
 
