@@ -155,6 +155,22 @@ async def test_a_batch_delete_hides_nothing_that_the_origin_refuses(tmp_path: Pa
         assert (await is_gone(rig.client()), await is_gone(rig.client(), OTHER)) == (False, True)
 
 
+async def test_a_batch_delete_compares_no_member(tmp_path: Path) -> None:
+    """One that has a condition for a member is refused as a whole; an object is the origin's to compare."""
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        conditional = {"Objects": [{"Key": OTHER}, {"Key": KEY, "ETag": '"another"'}]}
+        s3 = rig.boto3()
+        with pytest.raises(s3.exceptions.ClientError, match="NotImplemented"):
+            await asyncio.to_thread(s3.delete_objects, Bucket="bucket", Delete=conditional)
+        assert (await is_gone(rig.client()), await is_gone(rig.client(), OTHER)) == (False, False)
+        origin.store.put("bucket", KEY, b"real")
+        rig.advance_clock(61)
+        answer = await asyncio.to_thread(s3.delete_objects, Bucket="bucket", Delete=conditional)
+        assert [each["Key"] for each in answer["Deleted"]] == [OTHER, KEY]
+        s3.close()
+
+
 @pytest.mark.parametrize("is_refused", [False, True], ids=["deleted", "refused"])
 async def test_a_delete_hides_the_member_of_a_pack_that_came_meanwhile(tmp_path: Path, is_refused: bool) -> None:
     """The pack was made of the object, which its job had read before."""

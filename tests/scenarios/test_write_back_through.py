@@ -9,7 +9,7 @@ import pytest
 
 from forebay.core.task_registry import TaskRegistry
 from harness.clients import path_of
-from harness.fake.actions import HoldRequest
+from harness.fake.actions import HoldRequest, Respond
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.form_uploads import form, post
@@ -259,6 +259,23 @@ async def test_a_batch_delete_that_goes_through_comes_after_what_is_pending(tmp_
         answer = await deleting
         assert (answer.status, answer.headers["x-forebay-durable"]) == (200, "origin")
         assert (at_origin(origin, "a/new"), at_origin(origin, "a/latest")) == (b"new", None)
+
+
+@pytest.mark.parametrize("condition", ["<ETag>0</ETag>", "<Size>1</Size>", "<LastModifiedTime>0</LastModifiedTime>"])
+async def test_a_batch_delete_with_a_condition_goes_through(tmp_path: Path, condition: str) -> None:
+    """The origin decides about the condition of a key, and of the others of the batch with it."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        await rig.put("a/1", b"acknowledged")
+        listed = f"<Object><Key>a/2</Key></Object><Object><Key>a/1</Key>{condition}</Object>"
+        document = f"<Delete>{listed}</Delete>".encode()
+        md5 = ("Content-MD5", base64.b64encode(hashlib.md5(document, usedforsecurity=False).digest()).decode())
+        refusal = Respond(412, "PreconditionFailed")
+        origin.faults.add(refusal, operation="DeleteObjects")
+        answer = await rig.client().request("POST", "/ckpt?delete", (md5,), document)
+        assert (answer.status, origin.log.count(operation="DeleteObjects")) == (412, 1)
+        await rig.settled()
+        assert at_origin(origin, "a/1") == b"acknowledged"
 
 
 async def test_a_select_comes_after_what_is_pending_of_its_object(tmp_path: Path) -> None:

@@ -142,6 +142,11 @@ class PackedDeletions:
             is_hidden = await self._is_hidden(name, decision, view, identity)
         if listed.version_id is not None and not is_hidden:
             return MemberLook(None)
+        if listed.is_conditional and not is_hidden:  # the origin has nothing to compare
+            raise S3Error(
+                "NotImplemented",
+                f"{listed.key} is a member of a pack: delete it without a condition, or by a DELETE with If-Match.",
+            )
         return MemberLook(view, found, is_hidden, applied)
 
     async def _is_hidden(

@@ -76,6 +76,8 @@ class Acceptance:
         document."""
         if any(each.version_id is not None for each in listed):
             return "a version"
+        if any(each.is_conditional for each in listed):
+            return "a condition"
         names = [ObjectName(context.forward.target.bucket or "", each.key) for each in listed]
         if any(rules.decide(name).write != "back" for name in names):
             return "the rule"
