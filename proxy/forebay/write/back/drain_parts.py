@@ -49,7 +49,15 @@ def compose_drain(
     at_origin = OriginUploads(origin.origins, state.pending, origin.rate)
     own_uploads = OwnUploads(worker.peers, state.journal, at_origin.abort)
     preparation = UploadPreparation(at_origin, state.uploads, own_uploads)
-    persister = Persister(origin.origins, state.pending, preparation, cached.invalidator, origin.versions, origin.rate)
+    persister = Persister(
+        origin.origins,
+        state.pending,
+        preparation,
+        cached.invalidator,
+        origin.versions,
+        origin.rate,
+        records.proofs.learn,
+    )
     pauses = RetryPauses(worker.tasks, origin.origins.origin_of)
     for each in origin.origins:
         each.client.breaker.on_outage_ended = partial(pauses.end, each.client.name)

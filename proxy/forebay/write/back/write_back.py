@@ -17,7 +17,6 @@ from typing import Final
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.peer_codec import decode, decode_name
-from forebay.policy.acceptable_writes import has_opaque_etags
 from forebay.protocol.header_map import Headers
 from forebay.protocol.operations import Effect
 from forebay.protocol.target import Target
@@ -173,6 +172,8 @@ class WriteBack:
         """Notes how the origin has answered a write that went through. `etag`: of the object, if it made one;
         `document`, `result`: what the client has sent of a completion, and the origin has answered."""
         if context.forward.target.key is None:
+            if context.forward.operation.effect is not Effect.LISTED_KEYS and status < 300:
+                self.proofs.forget_bucket(context.forward.target.bucket or "")
             return
         name = context.forward.target.name
         await self._moved_requests.learn(context, status, headers, document, result)
@@ -182,10 +183,7 @@ class WriteBack:
             if name in self.pending:  # accepted meanwhile, and so carried out after this one
                 self._versions.made(name, etag)
                 self.exchange.announce_written_through(name, etag)
-            if has_opaque_etags(headers):
-                self.proofs.set_opaque_etags(name.bucket)
-            if "x-amz-version-id" in headers:
-                self.proofs.set_versioned(name.bucket, versioned=True)
+            self.proofs.learn(name.bucket, headers)
             if proof is not None:
                 self.proofs.add(proof)
         elif proof is not None and status in _REFUSALS and not (status == 404 and operation in _MISS_ANOTHER):

@@ -95,6 +95,20 @@ def test_another_credential_has_proven_nothing() -> None:
     assert not proofs.covers(PUT)
 
 
+def test_a_changed_bucket_has_proven_nothing() -> None:
+    link = _Link()
+    changed = WriteProofs(10.0, lambda: 0.0, cast("Peers", link))
+    for worker in (changed, link.other):
+        for folder in ("b/a", "b/c", "bc/a"):
+            worker.add(WriteProof("put", folder))
+        worker.set_versioned("b", versioned=False)
+        worker.set_opaque_etags("b")
+    changed.forget_bucket("b")
+    for worker in (changed, link.other):
+        assert [worker.covers(WriteProof("put", folder)) for folder in ("b/a", "b/c", "bc/a")] == [False, False, True]
+        assert (worker.is_versioned("b"), worker.has_opaque_etags("b")) == (None, False)
+
+
 def test_the_oldest_proofs_are_forgotten() -> None:
     proofs = WriteProofs(10.0, lambda: 0.0)
     folders = [WriteProof("put", f"b/{number}") for number in range(MAX_PROOFS + 1)]

@@ -26,7 +26,6 @@ from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origins import Origins
-from forebay.policy.acceptable_writes import has_opaque_etags
 from forebay.protocol.xml.s3_documents import upload_id, versioning_status
 from forebay.write.back.accept.write_proofs import MAX_PROOFS, WriteProof, WriteProofs
 
@@ -108,8 +107,7 @@ class WriteProbe:
         created = OriginRequest("POST", *name, query=(("uploads", ""),), operation="CreateMultipartUpload")
         async with await self._origins.send(created) as answer:
             found = upload_id(await answer.read(_DOCUMENT)) if answer.status == 200 else None
-            if has_opaque_etags(answer.headers):
-                self._proofs.set_opaque_etags(name.bucket)
+            self._proofs.learn(name.bucket, answer.headers)
         if not found:
             return False
         self._tasks.spawn(self._abort(name, found), f"abort a probe of {name.path}")

@@ -3,6 +3,7 @@
     a write went through, or was persisted ──> proof: which kind, under which folder ──> for a lease
     a probe succeeded (write_probe)        ──┘
     a write of that kind was refused       ──> no proof any more
+    a bucket's configuration was written   ──> no proof of the bucket any more
     the origin's credential was changed    ──> no proof at all
 
 A write is acknowledged here only under a proof, so a missing permission or bucket is seen by its client, in time. What
@@ -19,6 +20,8 @@ from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode
+from forebay.policy.acceptable_writes import has_opaque_etags
+from forebay.protocol.header_map import Headers
 
 K = TypeVar("K")
 
@@ -72,6 +75,10 @@ class _Leases(Generic[K]):
         """Nothing is known of it any more."""
         self._values.pop(key, None)
 
+    def remove_each(self, is_removed: Callable[[K], bool]) -> None:
+        """Nothing is known of these any more."""
+        self._values = {key: value for key, value in self._values.items() if not is_removed(key)}
+
     def clear(self) -> None:
         """Nothing is known of any."""
         self._values.clear()
@@ -107,6 +114,18 @@ class WriteProofs:
     def forget_all(self) -> None:
         """Forebay signs with another credential from now on, in this worker: each of them is reloaded."""
         self._proofs.clear()
+
+    def forget_bucket(self, bucket: str) -> None:
+        """The bucket's configuration was changed: it may keep versions, encrypt or refuse writes from now on."""
+        self._peers.notify({"kind": "write_proof", "bucket": bucket, "changed": True})
+        self._forget_bucket(bucket)
+
+    def learn(self, bucket: str, headers: Headers) -> None:
+        """Learns from the origin's answer to a write whether the bucket keeps versions, or encrypts with KMS."""
+        if has_opaque_etags(headers):
+            self.set_opaque_etags(bucket)
+        if "x-amz-version-id" in headers:
+            self.set_versioned(bucket, versioned=True)
 
     def is_versioned(self, bucket: str) -> bool | None:
         """Returns whether the bucket keeps versions; None: it is not known."""
@@ -145,11 +164,18 @@ class WriteProofs:
                 self._outgrown[ObjectName(bucket, str(message["outgrown"]))] = True
             elif "opaque" in message:
                 self._opaque[bucket] = True
+            elif "changed" in message:
+                self._forget_bucket(bucket)
             else:
                 self._versioned[bucket] = message.get("versioned") is True
             return
         proof = decode(lambda: WriteProof(str(message["write"]), str(message["folder"])))
         self._set(proof, is_proven=message.get("proven") is True)
+
+    def _forget_bucket(self, bucket: str) -> None:
+        self._proofs.remove_each(lambda proof: proof.folder.startswith(f"{bucket}/"))
+        self._versioned.remove(bucket)
+        self._opaque.remove(bucket)
 
     def _change(self, proof: WriteProof, *, is_proven: bool) -> None:
         if is_proven is not self.covers(proof):

@@ -29,6 +29,7 @@ from forebay.origin.reads.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.policy.acceptable_writes import has_opaque_etags
 from forebay.protocol.body.part_checksums import completed_checksums
 from forebay.protocol.conditions import same_etag
+from forebay.protocol.header_map import Headers
 from forebay.protocol.xml.s3_documents import (
     completed_fields,
     completion_document,
@@ -62,9 +63,12 @@ class Persister:
         invalidator: Invalidator,
         versions: OriginVersions,
         rate: ByteRate | None = None,
+        learn: Callable[[str, Headers], None] = lambda _bucket, _headers: None,
     ) -> None:
-        """`rate`: at which bodies are sent."""
+        """`rate`: at which bodies are sent. `learn`: called with a bucket and the headers of the answer to a write of
+        it that was carried out."""
         self._rate = rate
+        self._learn = learn
         self._origins = origins
         self._pending = pending
         self._preparation = preparation
@@ -236,6 +240,8 @@ class Persister:
             async with await self._origins.send(request._replace(headers=(*request.headers, *conditions))) as answer:
                 document, status, etag = await answer.read(DOCUMENT), answer.status, answer.headers.get("ETag", "")
                 is_opaque = has_opaque_etags(answer.headers)
+                if status < 300:
+                    self._learn(write.name.bucket, answer.headers)
             await self._invalidator.invalidate(affected, keep)
         finally:
             self._invalidator.end_write(number)
