@@ -28,7 +28,7 @@ class Answering:
         self._lists, self._document = lists, document
         self.barriers = self
 
-    async def before_read(self, _target: object) -> None:
+    async def before_read(self, *_: object) -> None:
         self.steps.append("wait")
 
     async def answer_listing(self, operation: str, _target: object, *, is_own: bool) -> bytes | None:

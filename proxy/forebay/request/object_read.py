@@ -57,6 +57,7 @@ from forebay.protocol.response_headers import (
 from forebay.request.admission import Admission
 from forebay.request.body_sender import BodySender
 from forebay.request.read_context import ReadContext, Selection
+from forebay.write.interim_responses import READ_INTERVAL, read_interims
 
 MAX_TRIES: Final = 3
 """How often an object is read from the start because it was replaced during the read."""
@@ -83,6 +84,7 @@ class ObjectReader:
         self._source = source
         self._sender = BodySender(source, reads, self._headers)
         self.reads = reads
+        self.interim_interval = READ_INTERVAL
         self.on_head_hint: Callable[[ObjectName], None] = lambda _name: None
         """The callback for a head hint: a HEAD with `Range: bytes=0-0` under a rule with `warm_on_head`."""
 
@@ -151,18 +153,19 @@ class ObjectReader:
         if version_id is not None and identity is not None:
             return Bypass("a version, and a principal with its own origin credential")
         resolver = self._resolver if read.decision.packed is None else self._packed
-        return await resolver.resolve(
-            LookupRequest(
-                read.name,
-                read.decision,
-                _first_span(read, self._source.first_bytes()),
-                checksums=isinstance(read.spec, WholeRange) and requests_checksums(headers),
-                no_cache=requests_revalidation(headers),
-                identity=identity,
-                version_id=version_id,
-            ),
-            leads=True,
+        lookup = LookupRequest(
+            read.name,
+            read.decision,
+            _first_span(read, self._source.first_bytes()),
+            checksums=isinstance(read.spec, WholeRange) and requests_checksums(headers),
+            no_cache=requests_revalidation(headers),
+            identity=identity,
+            version_id=version_id,
         )
+        if identity is None or not self._resolver.is_unsettled(read.name):
+            return await resolver.resolve(lookup, leads=True)
+        with read_interims(read.request, self.interim_interval):  # it waits until its credential can read the write
+            return await resolver.resolve(lookup, leads=True)
 
     async def _answer_or_name_damage(self, known: ResolvedVersion, read: ReadContext) -> None:
         """Answers from `known`. Raises S3Error with the reason if the journal's bytes of a pending write are damaged:

@@ -47,13 +47,13 @@ class UncachedReader:
             return
         write_back = self._write_back if _shows_objects(admission.operation) else None
         if write_back is not None and (admission.identity is not None or not is_listing):
-            await write_back.barriers.before_read(target)
+            await write_back.barriers.before_read(target, request)
         if is_listing:
             if await self._listing_reader.answer(admission, request, reply, record):
                 return
             target = without_own_token(target) or target
             if write_back is not None:
-                await write_back.barriers.before_read(target)
+                await write_back.barriers.before_read(target, request)
         record.cache = "bypass"
         forward = ForwardRequest(request, target, admission.operation, admission.signed, admission.identity)
         await self._forwarded_reads.relay(forward, reply, record)

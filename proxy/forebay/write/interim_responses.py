@@ -1,17 +1,24 @@
-"""Interim responses: keep the client of a write from giving up while the write waits, for other writes or the origin.
+"""Interim responses: keep a client from giving up while its request waits, for writes or the origin.
 
     waits ──INTERVAL──> 100 Continue ──INTERVAL──> 100 Continue ... ──> its turn: it is sent
       └ the client has left: it is not sent                       └──> MOST of them, and INTERVAL more: 503 SlowDown
     sent ───INTERVAL──> 100 Continue ──> the origin's answer, or 503 as it was silent for origin.answer_timeout; once
                                          if the request has had some before, as it had to wait
+    a read waits ──READ_INTERVAL──> 100 Continue, READ_MOST of them
 
 A client waits for a byte for a minute or less (botocore: 60 s, version 2 of the OSS SDKs: 20 s), and begins its wait
 anew with an interim response, which every client has to accept, asked for or not (RFC 9110 section 15.2). Not more than
-a few: net/http of Go below 1.24 takes five. So a client of OSS is told more often, and waits for less.
+a few: net/http of Go below 1.24 takes five. So a client of OSS is told more often, and waits for less. A read waits for
+30 seconds at most (forebay.storage.journal.pending_objects), and perhaps twice: for its name, then for what was written
+under it meanwhile.
+
+s3cmd takes the first head for the answer, whatever its status. It is the one S3 client without a User-Agent, so a
+request without one gets no interim response.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +31,10 @@ OSS_INTERVAL: Final = 15.0
 """The same, of a request in OSS's protocol."""
 MOST: Final = 4
 """Interim responses to one request."""
+READ_INTERVAL: Final = 10.0
+"""Seconds between two interim responses to a read."""
+READ_MOST: Final = 2
+"""Interim responses to one wait of a read."""
 
 
 class InterimResponses:
@@ -60,7 +71,8 @@ class InterimResponses:
                 self._left()
         elif self._sent < self._most:
             self._sent += 1
-            self._request.send_interim()
+            if self._request.oss_request is not None or "User-Agent" in self._request.headers:
+                self._request.send_interim()
             self.begin()
 
 
@@ -68,6 +80,17 @@ def interims_of(request: Request, *, has_waited: bool) -> InterimResponses:
     """Returns the interim responses while the origin works on a write. `has_waited`: it has had some in an
     InterimWait."""
     return InterimResponses(request, 1 if has_waited else MOST, _interval(request, INTERVAL))
+
+
+@contextmanager
+def read_interims(request: Request, interval: float = READ_INTERVAL) -> Generator[None]:
+    """A context in which a read waits for pending writes. `interval`: seconds between two interim responses."""
+    interims = InterimResponses(request, READ_MOST, interval)
+    interims.begin()
+    try:
+        yield
+    finally:
+        interims.end()
 
 
 def _interval(request: Request, longest: float) -> float:

@@ -36,8 +36,9 @@ def _pending(*names: ObjectName) -> PendingObjects:
 class _Client:
     """A client that waits for its answer."""
 
-    def __init__(self, oss_request: OssRequest | None = None) -> None:
+    def __init__(self, oss_request: OssRequest | None = None, agent: str | None = "Boto3") -> None:
         self.has_left = False
+        self.headers = CIMultiDict({} if agent is None else {"User-Agent": agent})
         self.oss_request = oss_request
         self.interim: list[float] = []
 
@@ -46,7 +47,7 @@ class _Client:
         interim = lambda: self.interim.append(times.time())  # noqa: E731 -- a callback
         target, body = "/b/key", EMPTY_BODY
         return Request(
-            *("PUT", target, "", CIMultiDict(), body, False, 0.0, ""),
+            *("PUT", target, "", self.headers, body, False, 0.0, ""),
             has_left=lambda: self.has_left,
             send_interim=interim,
             oss_request=self.oss_request,
@@ -82,6 +83,25 @@ def test_a_request_gets_five_interim_responses_at_most(*, has_waited: bool, most
     assert [round((at - began) / INTERVAL) for at in client.interim] == list(range(1, most + 1))
 
 
+def test_a_client_without_a_name_gets_no_interim_response() -> None:
+    """s3cmd has none, and takes the first head for the answer."""
+    unnamed, named = _Client(agent=None), _Client()
+
+    async def scenario() -> None:
+        for client in (unnamed, named):
+            interims = interims_of(client.request(), has_waited=False)
+            interims.begin()
+            await asyncio.sleep(1000)
+            interims.end()
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        loop = runner.get_loop()
+        assert isinstance(loop, JumpingLoop)
+        with loop.jumping():
+            runner.run(scenario())
+    assert (len(unnamed.interim), len(named.interim)) == (0, 4)
+
+
 @pytest.mark.parametrize(("speaks_oss", "interval"), [(False, 40), (True, 15)])
 def test_a_write_waits_while_its_client_is_kept_from_giving_up(*, speaks_oss: bool, interval: int) -> None:
     """By an interim response each 40 seconds, and for 200. Version 2 of the OSS SDKs waits 20 seconds for a byte."""
@@ -101,17 +121,22 @@ def test_a_write_waits_while_its_client_is_kept_from_giving_up(*, speaks_oss: bo
     assert client.interim == [interval * number for number in range(1, 5)]
 
 
-def test_a_read_waits_for_thirty_seconds() -> None:
+def test_a_read_waits_while_its_client_is_kept_from_giving_up() -> None:
+    """For thirty seconds. Version 2 of the OSS SDKs waits 20 seconds for a byte."""
+    client = _Client()
+
     async def wait() -> float:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, JumpingLoop)
         began, target = loop.time(), SimpleNamespace(bucket="b", key="older", param=lambda _: None)
         with loop.jumping(), pytest.raises(Throttled):
-            await WriteBarriers(_pending(OLDER)).before_read(cast("Target", target))
+            await WriteBarriers(_pending(OLDER)).before_read(cast("Target", target), client.request())
+        client.interim[:] = [round(each - began) for each in client.interim]
         return loop.time() - began
 
     with asyncio.Runner(loop_factory=JumpingLoop) as runner:
         assert READ_SECONDS <= runner.run(wait()) < READ_SECONDS + 1
+    assert client.interim == [10, 20]
 
 
 @pytest.mark.parametrize("settles", [False, True])
@@ -167,9 +192,9 @@ async def test_nobody_waits_in_vain() -> None:
     await barriers.before_write(_write("through"), (NAME,))
     target = SimpleNamespace(bucket="b", key="older", param=lambda _: None)
     with pytest.raises(S3Error, match="journal"):
-        await barriers.before_read(cast("Target", target))
+        await barriers.before_read(cast("Target", target), _Client().request())
     target.key = "key"
-    await barriers.before_read(cast("Target", target))
+    await barriers.before_read(cast("Target", target), _Client().request())
 
 
 async def test_nobody_waits_for_what_a_person_has_to_decide() -> None:
@@ -187,7 +212,7 @@ async def test_nobody_waits_for_what_a_person_has_to_decide() -> None:
         await barriers.before_write(_write("through"), (NAME,))
     target = SimpleNamespace(bucket="b", key="older", param=lambda _: None)
     with pytest.raises(S3Error, match="is stuck"):
-        await barriers.before_read(cast("Target", target))
+        await barriers.before_read(cast("Target", target), _Client().request())
     [bucket, written, read] = asked
     assert callable(bucket)
     assert [bucket(OLDER), bucket(ObjectName("other", "k")), written, read] == [True, False, {NAME}, (OLDER,)]
@@ -202,7 +227,7 @@ def test_who_waits_already_is_refused_once_that_is_in_vain(kind: str) -> None:
         assert isinstance(loop, JumpingLoop)
         barriers = WriteBarriers(_pending(OLDER), lambda _bucket: obstacle)
         target = cast("Target", SimpleNamespace(bucket="b", key="older", param=lambda _: None))
-        write, read = barriers.before_write(_write("back"), (NAME,)), barriers.before_read(target)
+        write, read = barriers.before_write(_write("back"), (NAME,)), barriers.before_read(target, _Client().request())
         waiting, other = (write, read) if kind == "write" else (read, write)
         other.close()
         waiting_task = TaskRegistry().spawn(waiting, "wait")

@@ -265,9 +265,8 @@ class BatchRun:
         reply = EntryReply(entry, index, self._output, self._window.learn, ready)
         if not charged:
             reply.give_turn()
-        request = batch._replace(
-            method="GET", headers=admission.headers, body=EMPTY_BODY, has_body=False, oss_request=None
-        )
+        head = batch._replace(method="GET", headers=admission.headers, body=EMPTY_BODY, has_body=False)
+        request = head._replace(oss_request=None, send_interim=lambda: None)  # the answer may have begun
         own = RequestRecord("GET", time.monotonic(), self._record.request_id, self._record.peer)
         task = self._services.tasks.spawn(self._answer(entry, admission, request, reply, own), entry.key)
         return _PendingEntry(index, admitted, reply, own, task, charged)

@@ -24,7 +24,7 @@ from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.protocol.dates import http_date
-from forebay.server.http.aiohttp_exchange import response_fields
+from forebay.server.http.aiohttp_exchange import response_fields, write_continue
 
 _REASONS: Final = {status.value: status.phrase for status in HTTPStatus}
 _LINE: Final = "\r\n"
@@ -109,6 +109,10 @@ class DirectReply:
         self.aborted = False
         self.keep_alive = True
         """Whether the connection may carry another request after this one."""
+
+    def send_interim(self) -> None:
+        """Sends the interim response 100 (Continue), before the response has begun."""
+        write_continue(self._connection.transport)
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
         """Prepares the head. ValueError for a control character in a header."""

@@ -207,6 +207,7 @@ class RequestService:
             received_at=read.received_at,
             peer=record.peer,
             secure=connection.secure,
+            send_interim=reply.send_interim,
         )
         try:
             if not await self._is_refused(request, reply, record):

@@ -48,6 +48,9 @@ class ChannelReply(DirectReply):
         self._ring: ClientRing | None = None
         self._slot = self._end = self._length = 0
 
+    def send_interim(self) -> None:
+        """Sends nothing: the channel has no frame for it. Its client repeats the read over HTTP."""
+
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
         """Prepares the head, and finds a slot for the body."""
         await super().start(status, headers, length)

@@ -20,7 +20,7 @@ from forebay.protocol.target import Target
 from forebay.storage.journal.pending_objects import Objects, PendingObjects
 from forebay.write.back.accept.copy_sources import source_damaged
 from forebay.write.forward_request import WriteContext
-from forebay.write.interim_responses import InterimWait
+from forebay.write.interim_responses import READ_INTERVAL, InterimWait, read_interims
 from forebay.write.invalidation import AffectedKeys, WholeBucket
 
 _SELECT: Final = "SelectObjectContent"
@@ -50,6 +50,7 @@ class WriteBarriers:
         self._is_back = is_back
         self._is_held_up = is_held_up
         self.patience = InterimWait()
+        self.read_interval = READ_INTERVAL
 
     def is_back(self, context: WriteContext, affected: AffectedKeys) -> bool:
         """Returns whether a write is under a `back` rule. A batch delete is where one of its keys is."""
@@ -82,17 +83,18 @@ class WriteBarriers:
         await self.wait(bucket, self._pending.wait_settled(objects), request, source, objects)
         return True
 
-    async def before_read(self, target: Target) -> None:
+    async def before_read(self, target: Target, request: Request) -> None:
         """Waits until a read that the origin answers may be sent: until what is pending of its object, or under its
-        prefix, is there. Raises Throttled when that takes too long, S3Error when it would be in vain."""
+        prefix, is there. Its client gets interim responses meanwhile. Raises Throttled when that takes too long,
+        S3Error when it would be in vain."""
         bucket, key = target.bucket, target.key
         if not len(self._pending) or bucket is None:
             return
         prefix = target.param("prefix") or ""
         if key is not None:
-            await self._wait(bucket, (ObjectName(bucket, key),))
+            await self._wait(bucket, (ObjectName(bucket, key),), request)
         else:
-            await self._wait(bucket, lambda name: name.bucket == bucket and name.key.startswith(prefix))
+            await self._wait(bucket, lambda name: name.bucket == bucket and name.key.startswith(prefix), request)
 
     async def wait(
         self,
@@ -107,11 +109,12 @@ class WriteBarriers:
         """
         await self.patience.wait(self._wait_unless_obstructed(bucket, waiting, objects, source), request)
 
-    async def _wait(self, bucket: str, objects: Objects) -> None:
+    async def _wait(self, bucket: str, objects: Objects, request: Request) -> None:
         if not self._pending.any(objects):
             return
-        async with self._pending.bounded_read():
-            await self._wait_unless_obstructed(bucket, self._pending.wait_settled(objects), objects)
+        with read_interims(request, self.read_interval):
+            async with self._pending.bounded_read():
+                await self._wait_unless_obstructed(bucket, self._pending.wait_settled(objects), objects)
 
     def _refusal(self, bucket: str, objects: Objects, source: ObjectName | None) -> S3Error | None:
         if source is not None and (damage := self._pending.damage_of(source)) is not None:
