@@ -414,6 +414,39 @@ async def test_a_restart_in_the_middle_goes_on(tmp_path: Path) -> None:
         assert (await until(rig, lambda plan: plan["position"] == 60))["entries"] == 60
 
 
+async def test_after_an_orderly_end_a_plan_lacks_what_was_not_read(tmp_path: Path) -> None:
+    """Nothing of what was read is fetched again, or waits for a second read; what was left out does."""
+    async with rig_with_data(tmp_path) as (origin, rig):
+        await send(rig, KEYS)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 60)
+        await read(rig, [*KEYS[:5], *KEYS[6:20]])
+        await until(rig, lambda plan: plan["read"] == 19)
+        await rig.restart()
+        resumed = await until(rig, lambda plan: plan["lead_entries"] == 41)
+        assert (resumed["position"], resumed["read"]) == (20, 0)
+        fetched = [key for key in KEYS if origin.log.count("GET", key=key) == 2]
+        assert fetched == [KEYS[5], *KEYS[20:]]
+        await read(rig, [KEYS[5], *KEYS[20:]])
+        assert (await until(rig, lambda plan: plan["state"] == "done"))["read"] == 41
+
+
+async def test_a_kill_leaves_the_next_epoch_its_reads(tmp_path: Path) -> None:
+    """Nobody has recorded what was read before: it is given up, and no read of the next epoch counts for it."""
+    async with rig_with_data(tmp_path) as (_, rig):
+        await send(rig, KEYS, "job/epoch-0")
+        await read(rig, KEYS[:10])
+        await until(rig, lambda plan: plan["read"] == 10, "job/epoch-0")
+        rig.parts.jobs.plans.coordinator.close()  # it records no more
+        await rig.restart()
+        await until(rig, lambda plan: plan["lead_entries"] == 60, "job/epoch-0")
+        await read(rig, KEYS[10:])
+        ended = await until(rig, lambda plan: plan["state"] == "done", "job/epoch-0")
+        assert (ended["read"], ended["given_up"]) == (50, 10)
+        await send(rig, KEYS[::-1], "job/epoch-1")
+        await read(rig, KEYS[::-1])
+        assert (await until(rig, lambda plan: plan["state"] == "done", "job/epoch-1"))["read"] == 60
+
+
 async def test_a_plan_sees_only_what_its_sender_may_read(tmp_path: Path) -> None:
     secret = [f"secret/{number}" for number in range(5)]
     async with rig_with_data(tmp_path, [*KEYS, *secret]) as (origin, rig):

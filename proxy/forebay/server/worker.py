@@ -276,6 +276,7 @@ class Worker:
         for runner in self._runners:
             await runner.cleanup()
         await self._tasks.close()
+        await self.parts.jobs.plans.coordinator.save_positions()
         self.parts.jobs.plans.coordinator.close()
         if self.parts.jobs.kept_recordings is not None:
             await self.parts.jobs.kept_recordings.close()

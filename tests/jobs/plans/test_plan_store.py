@@ -14,6 +14,7 @@ from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries, PlanEntry
 from forebay.jobs.plans.plan_files import locked_plans, plan_id
 from forebay.jobs.plans.plan_key_lists import key_list_id
 from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
+from forebay.jobs.plans.plan_window import PlanStart
 from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access
@@ -60,10 +61,11 @@ async def test_a_plan_is_kept_for_the_next_process(tmp_path: Path) -> None:
     store = PlanStore(tmp_path / "plans")
     assert await store.plans() == [kept.id]
     assert await entries_of(store) == [PlanEntry("a"), PlanEntry("b", 5, 10), PlanEntry("c", 7)]
-    await store.record_position(kept, 2)
+    position = PlanStart(1, 3, unread=frozenset({1}))
+    await store.record_position(kept, position)
     loaded = await store.load(kept.id)
     assert loaded is not None
-    assert loaded[::2] == (kept, 2)
+    assert loaded[::2] == (kept, position)
     loaded[1].close()
     await store.remove(kept)
     assert (await store.plans(), await store.load(kept.id)) == ([], None)
@@ -74,11 +76,11 @@ async def test_the_end_of_a_plan_leaves_the_one_that_has_replaced_it(tmp_path: P
     store = PlanStore(tmp_path)
     older = await receive(store, b"a\n")
     newer = await receive(PlanStore(tmp_path), b"b\nc\n")
-    await store.record_position(older, 1)
+    await store.record_position(older, PlanStart(1, 1))
     await store.remove(older)
     loaded = await store.load(newer.id)
     assert loaded is not None
-    assert loaded[::2] == (newer, 0)
+    assert loaded[::2] == (newer, PlanStart())
     loaded[1].close()
 
 

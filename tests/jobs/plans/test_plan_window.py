@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from forebay.core.byte_ranges import Span
 from forebay.core.read_log import read_hash
 from forebay.jobs.plans.plan_entries import PlanEntry
-from forebay.jobs.plans.plan_window import LOAD_SIZE, MOST_AHEAD, NEAR, SPREAD, PlanStart, PlanWindow, tickets_of
+from forebay.jobs.plans.plan_window import (
+    LOAD_SIZE,
+    MOST_AHEAD,
+    NEAR,
+    RESUMED_READS,
+    SPREAD,
+    PlanStart,
+    PlanWindow,
+    tickets_of,
+)
 
 WHOLE = Span(0, 100)
 
@@ -125,6 +134,43 @@ def test_what_was_read_before_is_no_entry() -> None:
     for number in (4, 7, 9):
         window.match(str(number), WHOLE)
     assert (window.is_read, window.lead, window.front) == (True, 0, 10)
+
+
+def test_a_window_begins_where_another_was() -> None:
+    """With what was left out, also before it has loaded anything."""
+    window = window_of(*keys(10))
+    for number in (0, 1, 3, 6, 7):
+        window.match(str(number), WHOLE)
+    position = window.position()
+    assert position == PlanStart(2, 8, unread=frozenset({2, 4, 5}))
+    later = PlanWindow(10, position)
+    assert (later.front, later.position()) == (8, position)
+    later.load(keys(10)[2:5])
+    assert (len(later), later.position()) == (2, position)
+    later.load(keys(10)[5:])
+    for number in (2, 4, 5, 8):
+        assert later.match(str(number), WHOLE), number
+    assert later.position() == PlanStart(9, 9, unread=frozenset())
+    assert not later.match("3", WHOLE)
+
+
+def test_what_lies_before_the_first_reads_is_given_up() -> None:
+    """Where a killed process has begun the plan: it was read in its last seconds, which nobody has recorded."""
+    window = PlanWindow(400, PlanStart(100, 100, unread=frozenset()))
+    while missing := window.missing():
+        window.load(keys(400)[missing.start : missing.stop])
+    fetch_all(window)
+    for number in range(201, 200 + RESUMED_READS):
+        window.match(str(number), WHOLE)
+    assert window.give_up_stragglers(10**9) == []
+    window.match("200", WHOLE)
+    assert [entry.number for entry in window.give_up_stragglers(10**9)] == list(range(100, 200))
+    window.match("399", WHOLE)
+    assert window.give_up_stragglers(10**9) == [], "once"
+    begun_here = window_of(*keys(400))
+    for number in range(200, 200 + RESUMED_READS):
+        begun_here.match(str(number), WHOLE)
+    assert begun_here.give_up_stragglers(10**9) == []
 
 
 def test_stragglers_far_behind_are_given_up() -> None:

@@ -34,6 +34,7 @@ from forebay.jobs.node_prefetcher import NodePrefetcher
 from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_counts import UNCOUNTED, PlanMetrics
 from forebay.jobs.plans.plan_entries import OrderedEntries
+from forebay.jobs.plans.plan_positions import RECORD_TICKS, PlanPositions
 from forebay.jobs.plans.plan_report import progress_of
 from forebay.jobs.plans.plan_runner import PlanRunner
 from forebay.jobs.plans.plan_slots import PlanSlot, plan_to_displace
@@ -48,8 +49,6 @@ MAX_PLANS: Final = 64
 MAX_ENDED: Final = 100
 """Plans that have ended and are still shown."""
 TICK_SECONDS: Final = 0.5
-RECORD_TICKS: Final = 20
-"""Ticks between two records of how far the plans are."""
 
 PlanSeries: TypeAlias = tuple[str, str, str]
 """Bucket, principal, and what the names begin with."""
@@ -87,8 +86,7 @@ class PlanCoordinator:
         self._count_displaced = count_displaced
         self._runners: dict[str, PlanRunner] = {}
         """Queued and running, by id, in the order in which they were sent."""
-        self._recorded: dict[str, int] = {}
-        """The position of the reader of each plan that runs, as the store has it; by the version of the plan."""
+        self._positions = PlanPositions(store, tasks)
         self._ended: dict[str, PlanProgress] = {}
         """The latest of each id, in the order in which they ended."""
         self._unsubscribe: Callable[[], None] | None = None
@@ -110,7 +108,7 @@ class PlanCoordinator:
                 async with self._change:
                     if plan not in self._runners:  # else it was sent meanwhile
                         with suppress(Throttled):  # of one that was sent while nobody counted them
-                            await self._load(plan)
+                            await self._load(plan, is_resumed=True)
         finally:
             self._started.set()
 
@@ -123,14 +121,17 @@ class PlanCoordinator:
         async with self._change:
             await self._load(plan)
 
-    async def _load(self, plan: str) -> None:
-        """Raises Throttled, and removes the plan, if there is no slot for it."""
+    async def _load(self, plan: str, *, is_resumed: bool = False) -> None:
+        """`is_resumed`: a process before this one may have begun it. Raises Throttled, and removes the plan, if there
+        is no slot for it."""
         loaded = await self._store.load(plan)
         if loaded is None:
             _log.info("plan %s was removed before it could run", plan)
             self.stop(plan)
             return
-        record, entries, position = loaded
+        record, entries, start = loaded
+        if is_resumed and start.unread is None:  # it was killed before it could record anything
+            start = start._replace(unread=frozenset())
         current = self._runners.get(plan)
         if self.is_closed or (current is not None and current.record.version == record.version):
             entries.close()
@@ -145,7 +146,7 @@ class PlanCoordinator:
             raise Throttled(
                 f"{MAX_PLANS} plans are running or queued, {own} of them this access key's: delete one, or wait"
             )
-        self._queue(record, entries, PlanStart(position))
+        self._queue(record, entries, start)
 
     async def _make_room(self, principal: str) -> bool:
         """Ends a plan of the access key with the most, if `principal` has fewer."""
@@ -226,6 +227,11 @@ class PlanCoordinator:
         self._begin_some()
         return True
 
+    async def save_positions(self) -> None:
+        """Records where the readers are, for the next process."""
+        self._node_reads.deliver()
+        await self._positions.save(list(self._runners.values()))
+
     def close(self) -> None:
         """Gives back what was fetched ahead. The plans stay in the store."""
         self.is_closed = True
@@ -296,13 +302,7 @@ class PlanCoordinator:
         self._ticks += 1
         self._begin_some()
         if self._ticks % RECORD_TICKS == 0:
-            before = self._recorded
-            self._recorded = {runner.record.version: runner.window.base for runner in self._runners.values()}
-            for runner in self._runners.values():
-                if before.get(runner.record.version) != runner.window.base and not runner.record.recording:
-                    self._tasks.spawn(
-                        self._store.record_position(runner.record, runner.window.base), "record a plan's position"
-                    )
+            self._positions.record(self._runners.values())
 
     def _allowance_of(self, bucket: str, principal_id: str) -> Callable[[], Allowance | None]:
         """What a plan of this principal may do, by the policy in force whenever it is called."""

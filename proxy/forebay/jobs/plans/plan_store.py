@@ -2,7 +2,9 @@
 
     <state_dir>/plans-<origin, address>/    <id>/            a plan: its entries (jobs.plans.plan_entries), plan.json,
                                                              order (jobs.plans.plan_files)
-                                            <id>/position    the entry up to which it was read
+                                            <id>/position    the reader's: numbers of entries, the first that is
+                                                             unread, the one behind the furthest that was read, and
+                                                             those between them that are unread
                                             keys-<id>/       a key list (jobs.plans.plan_key_lists)
                                             new-<random>/    one that is being received
                                             .lock            held while a plan is exchanged, read or removed
@@ -33,6 +35,7 @@ from forebay.jobs.plans.plan_body import HEADER_SIZE, MAGIC, CompactPlan, Readab
 from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries
 from forebay.jobs.plans.plan_files import PlanFiles, locked_plans, order_of, remove_abandoned
 from forebay.jobs.plans.plan_key_lists import PREFIX, PlanKeyLists, SentKeyList
+from forebay.jobs.plans.plan_window import PlanStart
 from forebay.policy.grants import Principal
 
 _log = logging.getLogger(__name__)
@@ -130,13 +133,13 @@ class PlanStore:
 
     # Reading
 
-    async def load(self, plan: str) -> tuple[PlanRecord, PlanEntries, int] | None:
-        """A plan, its entries, and up to which it was read; None: it is not here, or damaged, and removed."""
+    async def load(self, plan: str) -> tuple[PlanRecord, PlanEntries, PlanStart] | None:
+        """A plan, its entries, and the position of its reader; None: it is not here, or damaged, and removed."""
         return await asyncio.to_thread(self._load, plan)
 
-    def _load(self, plan: str) -> tuple[PlanRecord, PlanEntries, int] | None:
+    def _load(self, plan: str) -> tuple[PlanRecord, PlanEntries, PlanStart] | None:
         directory = self._root / plan
-        position = 0
+        start = PlanStart()
         try:
             with locked_plans(self._root):
                 try:
@@ -147,10 +150,11 @@ class PlanStore:
                         shutil.rmtree(directory, ignore_errors=True)
                     return None
                 with suppress(OSError, ValueError):
-                    position = int((directory / "position").read_text())
+                    base, front, *unread = map(int, (directory / "position").read_text().split())
+                    start = PlanStart(base, front, unread=frozenset(unread))
         except OSError:
             return None
-        return record, entries, position
+        return record, entries, start
 
     def _open(self, directory: Path) -> tuple[PlanRecord, PlanEntries]:
         """Raises OSError, and ValueError and TypeError for a plan that is damaged."""
@@ -178,11 +182,14 @@ class PlanStore:
         self.key_lists.prune()
         return [name for _, _, name in sorted(found)]
 
-    async def record_position(self, record: PlanRecord, position: int) -> None:
-        """Records up to which entry a plan was read, unless another one has its id by now."""
+    async def record_position(self, record: PlanRecord, position: PlanStart) -> None:
+        """Records the position of a plan's reader, unless another one has its id by now."""
+        numbers = (position.position, position.front, *sorted(position.unread or ()))
 
         def write(directory: Path) -> None:
-            (directory / "position").write_text(str(position))
+            new = directory / "position.new"
+            new.write_text(" ".join(map(str, numbers)))
+            new.replace(directory / "position")
 
         await asyncio.to_thread(self._change, record, write)
 

@@ -10,6 +10,9 @@ SPREAD entries, then it is given up. Where it is most of the lead, it is given u
 been seen to read: a small horizon holds less than the rest of each worker's batch. The base is behind every unread
 entry.
 
+A process that was killed does not say what was read in its last seconds. Were that taken for unread, it would fill the
+horizon again, and the reads of the next epoch would count for it. So it is given up with the first reads ahead of it.
+
 Pure: no clock, no input and output. The fetching and the reading side change it in turns.
 """
 
@@ -27,6 +30,8 @@ NEAR: Final = 512
 behind: 16 workers with 32 each."""
 MOST_AHEAD: Final = 2 * SPREAD
 """Entries that are fetched ahead of the front, however small: each takes half a KiB here."""
+RESUMED_READS: Final = 32
+"""Reads of a plan that another process began, after which what is before all of them is given up."""
 LOAD_SIZE: Final = 256
 """Entries that are loaded at once."""
 
@@ -42,6 +47,8 @@ class PlanStart(NamedTuple):
     """The entry behind the furthest that was read."""
     read: frozenset[int] = frozenset()
     """The hashes (core.read_log.read_hash) of the entries that were read between position and front."""
+    unread: frozenset[int] | None = None
+    """The numbers of those that were not, where they are known: then `read` has nothing to say."""
 
 
 class WindowEntry:
@@ -95,8 +102,12 @@ class PlanWindow:
         self.count = count
         self.base = self.next = self.loaded = min(start.position, count)
         self.front = max(self.base, min(start.front, count))
-        self._read = range(self.base, self.front), start.read
-        """The numbers, and within them the hashes, of the entries that were read before the plan began."""
+        self._read = range(self.base, self.front), start.read, start.unread
+        """The numbers, and within them the hashes, of the entries that were read before the plan began; or the numbers
+        of the others."""
+        self._resumed_reads = 0 if start.unread is not None else RESUMED_READS
+        self._rearmost = count
+        """The first entry of those reads."""
         self._near = NEAR
         """The number of entries behind the front that are likely to be read yet."""
         self.lead = 0
@@ -125,6 +136,13 @@ class PlanWindow:
         """Whether every entry was read or given up."""
         return self.base >= self.count
 
+    def position(self) -> PlanStart:
+        """Returns the position of the reader, as a later window begins with it."""
+        _, _, known = self._read
+        unread = {number for number in range(self.base, self.front) if number in self._entries}
+        unread.update(number for number in known or () if self.loaded <= number)
+        return PlanStart(self.base, self.front, unread=frozenset(unread))
+
     # Loading
 
     def missing(self) -> range:
@@ -134,9 +152,15 @@ class PlanWindow:
 
     def load(self, entries: Sequence[PlanEntry]) -> None:
         """Adds the entries from `loaded` on, without those that were read before."""
-        numbers, read = self._read
+        numbers, read, unread = self._read
         for entry in entries:
-            if self.loaded not in numbers or read_hash(entry.key, entry.start) not in read:
+            if self.loaded not in numbers:
+                is_read = False
+            elif unread is not None:
+                is_read = self.loaded not in unread
+            else:
+                is_read = read_hash(entry.key, entry.start) in read
+            if not is_read:
                 found = self._entries[self.loaded] = WindowEntry(self.loaded, entry)
                 self._by_key.setdefault(found.key, []).append(found)
             self.loaded += 1
@@ -159,6 +183,9 @@ class PlanWindow:
             entry.is_read = True
             self.front = max(self.front, entry.number + 1)
             self._near = max(self._near, 2 * (self.front - entry.number))
+            if self._resumed_reads < RESUMED_READS:
+                self._resumed_reads += 1
+                self._rearmost = min(self._rearmost, entry.number)
             self._remove(entry)
         return found
 
@@ -190,8 +217,11 @@ class PlanWindow:
 
     def give_up_stragglers(self, most: int) -> list[WindowEntry]:
         """Gives up what is left unread far behind the front: more than `most` bytes of the lead there, or more than
-        SPREAD entries."""
-        found = self.give_up_before(self.front - SPREAD) if self.front - SPREAD > self.base else []
+        SPREAD entries, or what was read before the plan was resumed."""
+        until = self.front - SPREAD
+        if self._resumed_reads == RESUMED_READS and self._rearmost < self.count:
+            until, self._rearmost = max(until, self._rearmost), self.count
+        found = self.give_up_before(until) if until > self.base else []
         if self.front - self._near <= self.base or self.lead <= most:
             return found
         behind = [self._entries[each] for each in range(self.base, self.front) if each in self._entries]
