@@ -17,10 +17,13 @@ def raise_any(problems: Sequence[SettingsError]) -> None:
 
 
 def unknown_setting(where: str, name: str, known: Iterable[str]) -> SettingsError:
-    """The problem of an unknown name, with the nearest known one. Never shows the value: `secrte` is a misspelt
+    """The problem of an unknown name, with the nearest known one first. Never shows the value: `secrte` is a misspelt
     secret."""
     known = sorted(known)
     close = get_close_matches(name, known, n=1)
     # A list of all variables would bury the other problems.
-    allowed = ", ".join(known) if len(known) <= 24 else "what docs/configuration.md lists"
-    return SettingsError(where, name, f"{allowed}; did you mean {close[0]!r}?" if close else allowed)
+    others = [each for each in known if each not in close]
+    allowed = ", ".join(others) if len(known) <= 24 else "what docs/configuration.md lists"
+    if close:
+        allowed = f"{close[0]} (did you mean {close[0]!r}?), {allowed}"
+    return SettingsError(where, name, allowed)
