@@ -203,7 +203,13 @@ class ForebayResources:
             # Whole seconds: one that is begun is waited for.
             wait = math.ceil(min(max(0.0, end - clock()), self._longest_wait))
             key = f"{PREFIX}flush/{before}/{wait}"
-            response = self._client.send_request(ObjectRequest("PUT", bucket, key, content=memoryview(prefix.encode())))
+            try:
+                response = self._client.send_request(
+                    ObjectRequest("PUT", bucket, key, content=memoryview(prefix.encode()))
+                )
+            except ClientError as error:  # the key is that of a resource, which the caller did not name
+                facts = (bucket, prefix or None, error.status, error.code, error.request_id)
+                raise type(error).of(error.reason, facts) from None
             left = _number(response, "x-forebay-flush-left")
             if not left:
                 return

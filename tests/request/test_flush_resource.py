@@ -106,6 +106,7 @@ async def test_a_flush_of_no_bucket_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ObjectNotFound) as refused:
             await client.flush("mistyped")
         assert refused.value.code == "NoSuchBucket"
+        assert (refused.value.bucket, refused.value.key) == ("mistyped", None), "not the key of the resource"
         origin.faults.add(actions.Respond(403, "AccessDenied"), method="HEAD", key=None)
         await client.flush("mistyped")  # it may be there
 
