@@ -54,6 +54,15 @@ def dataset_keys(dataset: Any) -> DatasetKeys | None:
     return None
 
 
+def lacks_bucket(dataset: Any) -> bool:
+    """Whether a data set, or the one that it is a subset of, has keys, and does not say of which bucket."""
+    if hasattr(dataset, "dataset") and hasattr(dataset, "indices"):
+        dataset = dataset.dataset
+    keys = getattr(dataset, "keys", None)
+    is_named = isinstance(keys, Sequence) and not isinstance(keys, str) and len(keys) > 0 and isinstance(keys[0], str)
+    return is_named and _named_keys(dataset) is None
+
+
 def _named_keys(dataset: Any) -> DatasetKeys | None:
     keys = getattr(dataset, "keys", None)
     return _of_names(dataset, keys) if isinstance(keys, Sequence) else None

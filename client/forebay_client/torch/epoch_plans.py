@@ -23,7 +23,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from forebay_client.torch.dataset_keys import DatasetKeys, dataset_keys
+from forebay_client.torch.dataset_keys import DatasetKeys, dataset_keys, lacks_bucket
 
 MAX_ENTRIES: Final = 4_000_000
 """Entries of one plan. The server refuses more."""
@@ -66,7 +66,8 @@ class PlanCounts:
 
 class EpochPlans:
     """The plans of one sampler over `dataset`. `connect` is called when the first plan is sent. `quiet`: unknown
-    objects and orders are not logged, as nobody asked for a plan of this data set. `largest`: the most entries of a
+    objects and orders are not logged, as nobody asked for a plan of this data set; but keys without a bucket are, as
+    little is missing. `largest`: the most entries of a
     plan."""
 
     def __init__(
@@ -91,7 +92,13 @@ class EpochPlans:
         try:
             keys = self._keys = self._keys or dataset_keys(self._dataset)
             if keys is None:
-                self.skip("the data set does not say which objects its samples are")
+                if lacks_bucket(self._dataset):
+                    self.counts.unknown += 1
+                    self._log(
+                        "An epoch has no plan: the data set has `keys`, and no `bucket` that says where they are."
+                    )
+                else:
+                    self.skip("the data set does not say which objects its samples are")
                 return False
             if self._client is None:
                 self._client = self._connect()

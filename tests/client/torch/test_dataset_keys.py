@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forebay_client.torch.dataset_keys import DatasetKeys, dataset_keys
+from forebay_client.torch.dataset_keys import DatasetKeys, dataset_keys, lacks_bucket
 
 
 def orders(dataset: Any, *order: int) -> dict[str, list[str]]:
@@ -82,3 +82,24 @@ def test_an_index_outside_is_an_error() -> None:
 def test_one_bucket_costs_four_bytes_an_entry() -> None:
     numbers = DatasetKeys(["a"] * 10, ["set"]).by_bucket(range(10))["set"]
     assert (numbers, numbers.itemsize) == (array("I", range(10)), 4)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "lacks"),
+    [
+        (SimpleNamespace(keys=["a"]), True),
+        (SimpleNamespace(keys=["a"], bucket=None), True),
+        (SimpleNamespace(dataset=SimpleNamespace(keys=["a"]), indices=[0]), True),
+        (NAMED, False),
+        (OURS, False),
+        (URIS, False),
+        (WithMethod(), False),
+        (SimpleNamespace(keys=[]), False),
+        (SimpleNamespace(keys=[1, 2]), False),
+        (SimpleNamespace(keys="ab"), False),
+        (SimpleNamespace(samples=[("/local/a.jpg", 0)]), False),
+        (object(), False),
+    ],
+)
+def test_keys_without_a_bucket_are_recognised(dataset: Any, *, lacks: bool) -> None:
+    assert lacks_bucket(dataset) is lacks

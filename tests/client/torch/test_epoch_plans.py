@@ -77,6 +77,18 @@ def test_an_unknown_data_set_is_counted(caplog: pytest.LogCaptureFixture) -> Non
     assert (loud.counts.unknown, quiet.counts.unknown) == (1, 1)
 
 
+def test_keys_without_a_bucket_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Also by `forebay run`, which is silent about data sets of other kinds."""
+    plans = EpochPlans(Receiver, SimpleNamespace(keys=["a", "b"], bucket_name="set"), quiet=True)
+    with caplog.at_level(logging.WARNING):
+        assert not plans.send(0, [0])
+        assert not plans.send(1, [0])
+    assert [record.getMessage() for record in caplog.records] == [
+        "An epoch has no plan: the data set has `keys`, and no `bucket` that says where they are."
+    ]
+    assert plans.counts.unknown == 2
+
+
 def test_what_was_read_is_not_cancelled() -> None:
     receiver = Receiver()
     plans = EpochPlans(lambda: receiver, DATASET, "run")
