@@ -10,6 +10,7 @@ authorisation, policy, cache and origin all use the same value.
 """
 
 import re
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, NamedTuple, NewType
 
@@ -64,6 +65,7 @@ def is_reserved(key: str) -> bool:
     return key.startswith(RESERVED_PREFIX)
 
 
+@lru_cache(maxsize=256)  # requests repeat few buckets
 def is_bucket_name(text: str) -> bool:
     """Whether `text` can name a bucket.
 

@@ -70,7 +70,10 @@ class Origins:
     def of(self, bucket: str | None) -> OriginClient:
         """The client of the origin that has `bucket`; None, for requests that name no bucket: of the last one, which is
         `[origin]` where there is one. Raises S3Error NoSuchBucket."""
-        return (self._origins[-1] if bucket is None else self._of(bucket)).client
+        position = -1 if bucket is None else self._position_of(bucket)
+        if position is None:
+            raise _no_origin(bucket)
+        return self._origins[position].client
 
     async def send(self, request: OriginRequest) -> OriginResponse:
         """Sends a request to the origin that has its bucket; the contract is OriginClient.send's.
@@ -162,9 +165,13 @@ class Origins:
     def _of(self, bucket: str) -> Origin:
         position = self._position_of(bucket)
         if position is None:
-            raise S3Error("NoSuchBucket", "No origin is configured for this bucket.", BucketName=bucket)
+            raise _no_origin(bucket)
         return self._origins[position]
 
     def _client_of(self, bucket: str) -> OriginClient | None:
         position = self._position_of(bucket)
         return None if position is None else self._origins[position].client
+
+
+def _no_origin(bucket: str | None) -> S3Error:
+    return S3Error("NoSuchBucket", "No origin is configured for this bucket.", BucketName=bucket or "")

@@ -86,9 +86,10 @@ def obstacle(
     for name in query:
         if name.lower() not in _QUERY:
             return f"its parameter {name}"
-    if extensions and (extended := next((name for name in headers if name.lower() in extensions), None)):
+    names = tuple(headers)
+    if extensions and (extended := _extension_in(names, extensions)) is not None:
         return f"its header {extended}"
-    if _are_plain(tuple(headers)):
+    if _are_plain(names):
         return None
     metadata: list[tuple[int, int]] = []
     for name, value in headers.items():
@@ -122,6 +123,12 @@ def key_obstacle(key: str) -> str | None:
 
 
 @lru_cache(maxsize=256)  # the requests of a client have the same names each time
+def _extension_in(names: tuple[str, ...], extensions: frozenset[str]) -> str | None:
+    """The first of these headers that the origin has in addition to S3's."""
+    return next((name for name in names if name.lower() in extensions), None)
+
+
+@lru_cache(maxsize=256)
 def _are_plain(names: tuple[str, ...]) -> bool:
     """Whether headers of these names are no obstacle, whatever their values."""
     return all(

@@ -33,6 +33,7 @@ class Pattern:
 
     __slots__ = (
         "_accepts",
+        "_covers",
         "_final",
         "_loops",
         "_optional",
@@ -58,6 +59,8 @@ class Pattern:
         if text.removesuffix(self._suffix).endswith("**") and self._suffix.startswith("/"):
             self._suffix = self._suffix[1:]
         self._start = self._walk(self._closed(1), self._prefix)
+        self._covers = bool(self._start & self._final & self._loops)
+        """Whether everything behind the prefix is matched, as by `bucket/**`: no step is needed."""
 
     def __repr__(self) -> str:
         return f"Pattern({self.text!r})"
@@ -72,7 +75,7 @@ class Pattern:
         """Whether the whole of `path` (`bucket/key`) is matched."""
         if not path.startswith(self._prefix) or not path.endswith(self._suffix):
             return False
-        return bool(self._walk(self._start, path, len(self._prefix)) & self._final)
+        return self._covers or bool(self._walk(self._start, path, len(self._prefix)) & self._final)
 
     def covers_prefix(self, prefix: str) -> bool:
         """Whether every path that starts with `prefix` is matched, whatever follows.

@@ -112,7 +112,8 @@ def forwarded_headers(headers: Headers, extensions: frozenset[str] = frozenset()
     `extensions`: lower-case names of headers that this origin has in addition to S3's.
     """
     pairs = [*headers.items()]  # a repeated name is one key
-    kept = _forwarded_names(tuple([name for name, _ in pairs]), extensions)
+    names = next(zip(*pairs, strict=True), ())
+    kept = _forwarded_names(names, extensions)
     return tuple(_forwarded(headers, extensions)) if kept is None else tuple(compress(pairs, kept))
 
 

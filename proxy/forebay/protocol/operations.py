@@ -103,6 +103,9 @@ _PLAIN: Final = {
     if row.cached
 }
 
+_PLAIN_WRITES: Final = {"PUT": _OPERATIONS["PutObject"], "DELETE": _OPERATIONS["DeleteObject"]}
+"""Writes of an object without a query, which are no copies: as the table says, found sooner."""
+
 PLAIN_GET: Final = _PLAIN["GET"]
 """The operation of each entry of a batch."""
 _GET_BATCH: Final = Operation("GetBatch", "object", Access.READ, Effect.NOTHING, is_plain_read=False)
@@ -115,6 +118,15 @@ def classify(method: str, target: Target, headers: Headers) -> Operation:
     """
     plain = _PLAIN.get(method)
     if plain is not None and target.key is not None and _is_plain_read(target.query, headers):
+        return plain
+    plain = _PLAIN_WRITES.get(method)
+    if (
+        plain is not None
+        and target.key is not None
+        and not target.query
+        and COPY_SOURCE not in headers
+        and RENAME_SOURCE not in headers
+    ):
         return plain
     if method not in METHODS:
         # OPTIONS is answered before classification (forebay.protocol.cors_preflight).

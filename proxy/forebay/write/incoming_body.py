@@ -80,11 +80,16 @@ class IncomingBody:
     async def verify_whole(self, content: bytes) -> None:
         """Decodes and verifies a whole body of at most SMALL_BODY bytes, which is here. Raises S3Error for one that is
         not what was announced."""
-        decoded = await decode_piece(self.reader, content)
-        ended = self.reader.close()
-        self.checksums, self.is_whole = ended.checksums, True
-        pieces = (*decoded, *ended.pieces)
-        self._is_read, self._next = True, pieces[0] if len(pieces) == 1 else b"".join(pieces) or None
+        reader = self.reader
+        if reader.is_framed:
+            decoded, ended = await decode_piece(reader, content), reader.close()
+            pieces = (*decoded, *ended.pieces)
+            self._next = pieces[0] if len(pieces) == 1 else b"".join(pieces) or None
+        else:
+            ended = reader.verify_content(content)
+            self._next = content or None
+        self._is_read = self.is_whole = True
+        self.checksums = ended.checksums
 
     async def pieces(self) -> AsyncIterator[Piece]:
         """Yields the decoded body, once. Raises S3Error for one that is not what was announced, SpoolFailed."""

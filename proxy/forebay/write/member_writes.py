@@ -62,7 +62,7 @@ class MemberWrites:
     def change(self, context: WriteContext) -> AbstractAsyncContextManager[None]:
         """A context in which no deletion of the key is under way that a write other than a deletion changes. Raises
         Throttled, S3Error, OriginError, and ConnectionError for a client that has left meanwhile."""
-        return self._locked(context) if self._is_change(context) else nullcontext()
+        return self._locked(context) if self.is_change(context) else nullcontext()
 
     @asynccontextmanager
     async def _locked(self, context: WriteContext) -> AsyncGenerator[None]:
@@ -73,7 +73,10 @@ class MemberWrites:
                 await context.verify()
             yield
 
-    def _is_change(self, context: WriteContext) -> bool:
+    def is_change(self, context: WriteContext) -> bool:
+        """Whether a write is other than a deletion, and changes a key that may be a member."""
+        if self._rules().packed.is_empty:
+            return False
         operation = context.forward.operation
         if operation.effect is not Effect.OBJECT or operation.name == _DELETE:
             return False
@@ -84,12 +87,12 @@ class MemberWrites:
         origin, and it can't hide the member before its object is there."""
         return (
             context.forward.operation.name in _ACCEPTABLE
-            and self._is_change(context)
+            and self.is_change(context)
             and self._resolver.is_in_doubt(context.forward.target.name)
         )
 
     async def replaced(self, context: WriteContext) -> None:
         """The origin has carried out a write other than a deletion. Hides the member if a deletion of the key may come
         after it. Raises OriginError, S3Error, Throttled."""
-        if self._is_change(context) and self._resolver.is_in_doubt(name := context.forward.target.name):
+        if self.is_change(context) and self._resolver.is_in_doubt(name := context.forward.target.name):
             await self._deletions.hide_replaced(name, context.forward.identity)

@@ -158,10 +158,15 @@ class ObjectWriter:
 
     async def _accept(self, context: WriteContext, deletion: PackedDeletion | None) -> WriteContext | None:
         """Accepts a write, or returns it as it is to be carried out at the origin."""
-        if self._write_back is None or (self._members is not None and self._members.needs_origin(context)):
+        write_back, members = self._write_back, self._members
+        if write_back is None:
             return context
-        async with self._change(context):
-            return await self._write_back.accept(context, deletion)
+        if members is None or not members.is_change(context):
+            return await write_back.accept(context, deletion)
+        if members.needs_origin(context):
+            return context
+        async with members.change(context):
+            return await write_back.accept(context)
 
     async def _carry_out(self, context: WriteContext, document: _Document, deletion: PackedDeletion | None) -> None:
         """Carries out a write whose document was read."""

@@ -226,6 +226,29 @@ def test_a_wrong_hash_never_completes() -> None:
     assert refused.value.details["S3ComputedContentSHA256"] == sha256(BODY).hexdigest()
 
 
+@pytest.mark.parametrize("declared", [sha256(BODY).hexdigest(), "0" * 64, "no hash"])
+@pytest.mark.parametrize("content", [BODY, BODY[:-1], BODY + b"x", b"x" * len(BODY), b""])
+def test_a_whole_body_is_verified_as_in_pieces(declared: str, content: bytes) -> None:
+    def outcome(*, at_once: bool) -> object:
+        reader = PayloadReader(HashedPayload(declared), None, CHECKED)
+        try:
+            if at_once:
+                return reader.verify_content(content)
+            reader.feed_content(content)
+            return reader.close()
+        except S3Error as error:
+            return error.code, error.details
+
+    assert outcome(at_once=True) == outcome(at_once=False)
+
+
+def test_a_whole_empty_body_is_verified() -> None:
+    right = PayloadReader(HashedPayload(sha256(b"").hexdigest()), None, headers())
+    assert right.verify_content(b"") == ([], {}, {})
+    with pytest.raises(S3Error):
+        PayloadReader(HashedPayload("0" * 64), None, headers()).verify_content(b"")
+
+
 def test_a_body_is_checked_elsewhere() -> None:
     reader = PayloadReader(HashedPayload(sha256(BODY).hexdigest()), None, CHECKED)
     elsewhere: list[bytes] = []

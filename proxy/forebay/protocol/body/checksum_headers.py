@@ -9,6 +9,8 @@ A checksum of the type COMPOSITE is that of the parts' checksums, and ends in `-
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
 """
 
+from functools import lru_cache
+from itertools import compress
 from typing import Final
 
 from forebay.core.heads import HeaderPairs
@@ -24,7 +26,18 @@ _TYPE_ELEMENT: Final = "ChecksumType"
 
 def checksums_in(headers: HeaderPairs) -> HeaderPairs:
     """The checksums among headers, without their type."""
-    return tuple(pair for pair in headers if is_checksum(pair[0]))
+    if not headers:
+        return ()
+    names, _ = zip(*headers, strict=True)
+    kept = _checksums_among(names)
+    return () if kept is None else tuple(compress(headers, kept))
+
+
+@lru_cache(maxsize=256)  # the requests of a client have the same names each time
+def _checksums_among(names: tuple[str, ...]) -> tuple[bool, ...] | None:
+    """Which of the names are those of checksums; None: none is."""
+    kept = tuple([is_checksum(name) for name in names])
+    return kept if any(kept) else None
 
 
 def with_checksum_type(headers: HeaderPairs) -> HeaderPairs:

@@ -15,7 +15,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from forebay.core.buffers import Piece
@@ -42,11 +42,12 @@ class HashedPayload:
 
     declared: str
     """The declared value, unchanged."""
+    sha256: str | None = field(init=False, compare=False)
+    """The hash in lower-case hex; None if the declared value is no hash, so that no body matches it."""
 
-    @property
-    def sha256(self) -> str | None:
-        """The hash in lower-case hex; None if the declared value is no hash, so that no body matches it."""
-        return self.declared.lower() if is_sha256(self.declared) else None
+    def __post_init__(self) -> None:
+        sha256 = self.declared.lower() if is_sha256(self.declared) else None
+        object.__setattr__(self, "sha256", sha256)  # once, as it is looked at twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,16 @@ class PayloadReader:
     def feed_content(self, piece: Piece) -> list[Piece]:
         """`feed` of a body that is not framed."""
         return self._update((piece,))
+
+    def verify_content(self, content: Piece) -> VerifiedPayload:
+        """`feed_content` and `close` of a whole body that is not framed: all of it is withheld. Raises as `close`."""
+        self._received = len(content)
+        if self._received != self.length:
+            raise wrong_length(self.length, self._received)
+        if not self._received:
+            return VerifiedPayload([], {}, self.checks.verify({}))
+        self._check((content,))
+        return VerifiedPayload([content], {}, self.checks.verify({}))
 
     def feed_in_steps(self, piece: Piece) -> Iterator[list[Piece]]:
         """`feed` in short steps, however small the chunks are. The iterator must be exhausted."""

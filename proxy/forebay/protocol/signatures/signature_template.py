@@ -27,6 +27,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
 from hmac import compare_digest
+from operator import itemgetter
 from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 
 from multidict import CIMultiDict
@@ -77,7 +78,19 @@ class SignatureTemplate:
     headers in `varying`, in that order, whether they are signed or not.
     """
 
-    __slots__ = ("_begin", "_claim", "_gaps", "_inner", "_outer", "_scoped", "_signing_times", "_times", "kind")
+    __slots__ = (
+        "_begin",
+        "_claim",
+        "_filling",
+        "_gaps",
+        "_inner",
+        "_outer",
+        "_pieces",
+        "_scoped",
+        "_signing_times",
+        "_times",
+        "kind",
+    )
 
     kind: str
     """Templates of one kind have the same pieces of the text as first and last."""
@@ -104,8 +117,12 @@ class SignatureTemplate:
         self._begin, *fixed = [piece.encode("utf-8", "surrogateescape") for piece in pieces[::2]]
         self._gaps = [(int(gap), piece) for gap, piece in zip(pieces[1::2], fixed, strict=True)]
         """The index of the value in each gap, and the fixed text after it."""
+        self._pieces = [b"", self._begin, *[each for _, piece in self._gaps for each in (b"", piece)], b""]
+        """The text, with nothing at its ends and in its gaps."""
         if _MARKED.search(middle) or not set(range(self._times)) <= {gap for gap, _ in self._gaps}:
             raise ValueError("not of a form that repeats")
+        self._filling = itemgetter(*[gap for gap, _ in self._gaps])
+        """Returns the values of the gaps in their order, a tuple where there are several."""
         if isinstance(claim, ClaimOssV2) and claim.form == "query":
             raise ValueError("its time stands behind the object")
         self._scoped = isinstance(claim, ClaimV4 | ClaimOssV4)
@@ -149,10 +166,9 @@ class SignatureTemplate:
         if len(gaps) == 1:
             text = b"".join((first, self._begin, values[gaps[0][0]], gaps[0][1], last))
         else:
-            pieces = [first, self._begin]
-            for gap, piece in gaps:
-                pieces += (values[gap], piece)
-            pieces.append(last)
+            pieces = self._pieces.copy()
+            pieces[2:-1:2] = self._filling(values)
+            pieces[0], pieces[-1] = first, last
             text = b"".join(pieces)
         inner, outer = signing_time[2].copy(), self._outer.copy()
         if self._scoped:

@@ -256,23 +256,28 @@ class DirectReply:
 def plain_head(status: int, headers: HeaderPairs, length: int, isolation: HeaderPairs) -> str | None:
     """Returns the head of a response with the usual headers; None if each header has to be checked. ValueError as for
     any head."""
-    added = _added_lines(tuple([name for name, _ in headers]), isolation, is_empty=not length)
-    if added is None:
+    if not headers:
         return None
-    length_at, lines = added
-    if length_at is not None and headers[length_at][1] != str(length):
+    names, values = zip(*headers, strict=True)
+    form = _plain_form(status, names, isolation, is_empty=not length)
+    if form is None:
         return None
-    text = "".join([f"{name}: {value}\r\n" for name, value in headers])
-    if not text.count("\n") == text.count("\r") == len(headers) or "\0" in text:
+    length_at, lines, count = form
+    if length_at is not None and values[length_at] != str(length):
+        return None
+    text = lines % (*values, http_date(int(time.time())))
+    if not text.count("\n") == text.count("\r") == count or "\0" in text:
         raise ValueError("a control character in a header")
-    return f"HTTP/1.1 {status} {_REASONS[status]}\r\n{text}{lines}Date: {http_date(int(time.time()))}\r\n\r\n"
+    return text
 
 
 @lru_cache(maxsize=256)  # the headers of most objects have the same names
-def _added_lines(names: tuple[str, ...], isolation: HeaderPairs, *, is_empty: bool) -> tuple[int | None, str] | None:
-    """The position of Content-Length among the names of a response's headers, and the lines that are added to them but
-    for the date; None where one is repeated, replaced or unusual. `is_empty`: there is no body, whose length is added,
-    and not among the names."""
+def _plain_form(
+    status: int, names: tuple[str, ...], isolation: HeaderPairs, *, is_empty: bool
+) -> tuple[int | None, str, int] | None:
+    """The position of Content-Length among the names of a response's headers; the head, with `%s` in place of their
+    values and the date; and how many lines it has. None where a header is repeated, replaced or unusual. `is_empty`:
+    there is no body, whose length is added, and not among the names."""
     lowered = [name.lower() for name in names]
     replaced = {"date", "connection", "transfer-encoding", *(name.lower() for name, _ in isolation)}
     if (
@@ -284,5 +289,8 @@ def _added_lines(names: tuple[str, ...], isolation: HeaderPairs, *, is_empty: bo
     fields = response_fields(tuple([(name, "") for name in names]), 0 if is_empty else None, isolation)
     if not is_empty:
         fields.setdefault("Content-Type", "application/octet-stream")
-    added = [f"{name}: {value}\r\n" for name, value in fields.items() if name.lower() not in lowered]
-    return None if is_empty else lowered.index("content-length"), "".join(added)
+    line = f"HTTP/1.1 {status} {_REASONS[status]}"
+    added = [f"{name}: {value}" for name, value in fields.items() if name.lower() not in lowered]
+    own = [f"{name.replace('%', '%%')}: %s" for name in names]
+    lines = [line, *own, *(each.replace("%", "%%") for each in added), "Date: %s", "", ""]
+    return None if is_empty else lowered.index("content-length"), _LINE.join(lines), len(lines) - 1

@@ -141,7 +141,7 @@ class UploadTemplate:
         ):
             return None
         fields = self._fields.copy()
-        texts = [value.decode("ascii") for value in values]
+        texts = b"\n".join(values).decode("ascii").split("\n")  # no value has one: see the patterns
         for at, name, value in self._slots:
             fields[at] = name, texts[value]
         at, name, start = self._authorization

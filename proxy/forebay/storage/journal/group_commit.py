@@ -59,10 +59,12 @@ class GroupCommit:
         self._writer.close()
 
     def _commit(self) -> None:
-        count = size = 0
-        while count < len(self._waiting) and size <= MOST_BYTES:
-            record = self._waiting[count].record
+        count, size, most = 1, 0, len(self._waiting)
+        while count < most:
+            record = self._waiting[count - 1].record
             size += len(record.document) + len(record.payload)
+            if size > MOST_BYTES:
+                break
             count += 1
         batch, self._waiting = self._waiting[:count], self._waiting[count:]
         loop = asyncio.get_running_loop()
@@ -91,18 +93,22 @@ class GroupCommit:
             return failure.with_traceback(None)
 
     def _answer(self, batch: list[_Submitted], result: list[RecordId] | Exception) -> None:
-        for nth, (_, answered) in enumerate(batch):
-            if answered.done():
-                continue  # its task was cancelled
-            match result:
-                case JournalFailed():
-                    answered.set_exception(JournalFailed(str(result), voided=result.voided))
-                case Exception():
-                    answered.set_exception(result)
-                case ids:
-                    answered.set_result(ids[nth])
+        if isinstance(result, Exception):
+            self._fail(batch, result)
+        else:
+            for (_, answered), record in zip(batch, result, strict=True):
+                if not answered.done():  # else its task was cancelled
+                    answered.set_result(record)
         committing, self._committing = self._committing, None
         if self._waiting:
             self._commit()
         if committing is not None:
             committing.set_result(None)
+
+    def _fail(self, batch: list[_Submitted], failure: Exception) -> None:
+        for _, answered in batch:
+            if answered.done():
+                continue  # its task was cancelled
+            if isinstance(failure, JournalFailed):
+                failure = JournalFailed(str(failure), voided=failure.voided)  # of its own: each gets a traceback
+            answered.set_exception(failure)

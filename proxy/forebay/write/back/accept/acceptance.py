@@ -87,10 +87,11 @@ class Acceptance:
 
     async def _obstacle(self, context: WriteContext, names: Sequence[ObjectName]) -> str | None:
         forward, operation = context.forward, context.forward.operation.name
-        if is_for_origin(forward.request.headers):
+        headers, sent_query, bucket = forward.request.headers, forward.target.query, forward.target.bucket or ""
+        if is_for_origin(headers):
             return f"its header {DURABILITY}"
-        query = [each for each, _ in forward.target.query if each.lower() not in SIGNATURE_QUERY]
-        reason = obstacle(operation, query, forward.request.headers, self._writer.dialect(context).extensions)
+        query = [each for each, _ in sent_query if each.lower() not in SIGNATURE_QUERY] if sent_query else ()
+        reason = obstacle(operation, query, headers, self._writer.dialect(context).extensions)
         for name in names:
             reason = reason or key_obstacle(name.key)
         if reason is None and operation == "CopyObject":
@@ -101,7 +102,7 @@ class Acceptance:
             return "the journal has failed"
         if forward.identity is not None:
             return _OWN_CREDENTIAL
-        credential_reason = self._probe.credential_obstacle(forward.target.bucket or "")
+        credential_reason = self._probe.credential_obstacle(bucket)
         if credential_reason is not None:
             return credential_reason
         unproven = self._unproven(operation, names)
@@ -109,10 +110,9 @@ class Acceptance:
             await asyncio.gather(
                 *(self._probe.prove(proof, name) for proof, name in unproven.items() if proof is not None)
             )
-        if self._proofs.is_versioned(forward.target.bucket or ""):
-            return "the bucket keeps versions"
-        if self._proofs.has_opaque_etags(forward.target.bucket or ""):
-            return "the bucket's ETags are not known beforehand"
+        bucket_reason = self._proofs.bucket_obstacle(bucket)
+        if bucket_reason is not None:
+            return bucket_reason
         if unproven and self._unproven(operation, names):
             return "the first of its kind"
         if operation == "CreateMultipartUpload" and self._proofs.has_outgrown(names[0]):

@@ -60,6 +60,9 @@ class _Leases(Generic[K]):
         self._values: dict[K, tuple[bool, float]] = {}
         """The values, and the times at which they expire, in ascending order."""
 
+    def __len__(self) -> int:
+        return len(self._values)
+
     def get(self, key: K) -> bool | None:
         """Returns what is known; None: nothing is."""
         found = self._values.get(key)
@@ -140,6 +143,14 @@ class WriteProofs:
     def has_opaque_etags(self, bucket: str) -> bool:
         """Returns whether the bucket's ETags were seen to be no MD5s, so that none can be given beforehand."""
         return self._opaque.get(bucket) is True
+
+    def bucket_obstacle(self, bucket: str) -> str | None:
+        """Returns what is known of a bucket whose writes go through; None: nothing is."""
+        if self._versioned.get(bucket):
+            return "the bucket keeps versions"
+        if self._opaque and self._opaque.get(bucket):
+            return "the bucket's ETags are not known beforehand"
+        return None
 
     def set_opaque_etags(self, bucket: str) -> None:
         """The origin has shown that the bucket's ETags are no MD5s."""

@@ -84,22 +84,24 @@ class AcceptedWrite(NamedTuple):
 
     def document(self) -> Document:
         """Returns the document of its record."""
+        (bucket, key), (began, written), facts = self.name, self.interval, self.facts
         document: dict[str, Any] = {
             "write": self.kind,
-            **_name(self.name),
-            "began": self.interval.began,
-            "written": self.interval.written,
+            "bucket": bucket,
+            "key": key,
+            "began": began,
+            "written": written,
             "accepted_at": self.accepted_at,
             "headers": self.headers,
         }
         if self.replaces is not None:
             document["replaces"] = self.replaces
-        if self.facts is not None:
+        if facts is not None:
             document |= {
-                "etag": self.facts.version.etag,
-                "size": self.facts.size,
-                "last_modified": self.facts.last_modified,
-                "facts": self.facts.headers,
+                "etag": facts.version.etag,
+                "size": facts.size,
+                "last_modified": facts.last_modified,
+                "facts": facts.headers,
                 "block": self.block_size,
                 "sha256": self.sha256,
                 "bodies": self.bodies,

@@ -7,6 +7,8 @@ is a write's own effect only where the metadata is the write's as well.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingMetadata.html
 """
 
+from functools import lru_cache
+from itertools import compress
 from typing import Final
 
 from forebay.core.heads import HeaderPairs
@@ -18,7 +20,10 @@ _HEADERS: Final = frozenset(
 
 def metadata_in(headers: HeaderPairs) -> HeaderPairs:
     """Returns the metadata among the headers of a write."""
-    return tuple(pair for pair in headers if _is_metadata(pair[0].lower()))
+    if not headers:
+        return ()
+    names, _ = zip(*headers, strict=True)
+    return tuple(compress(headers, _metadata_among(names)))
 
 
 def has_same_metadata(first: HeaderPairs, second: HeaderPairs) -> bool:
@@ -34,5 +39,7 @@ def _metadata(headers: HeaderPairs) -> dict[str, list[str]]:
     return found
 
 
-def _is_metadata(lower: str) -> bool:
-    return lower in _HEADERS or lower.startswith("x-amz-meta-")
+@lru_cache(maxsize=256)  # the requests of a client have the same names each time
+def _metadata_among(names: tuple[str, ...]) -> tuple[bool, ...]:
+    """Which of the names are those of metadata."""
+    return tuple([lower in _HEADERS or lower.startswith("x-amz-meta-") for lower in map(str.lower, names)])
