@@ -52,6 +52,7 @@ async def test_a_failure_reaches_all_of_its_batch() -> None:
     commits = GroupCommit(writer)
     writer.gate.set()
     await commits.submit(NewRecord(b"{}"))
+    assert await asyncio.to_thread(writer.has_room.wait, 30), "or the room's failure ends the log first"
     disk.fail_at = lambda _: OSError(errno.EIO, "EIO")
     results = await asyncio.gather(*(commits.submit(NewRecord(b"{}")) for _ in range(3)), return_exceptions=True)
     assert all(isinstance(result, JournalFailed) for result in results)
