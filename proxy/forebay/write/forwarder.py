@@ -163,11 +163,11 @@ class Forwarder:
                 reader.close()
             return None
         form, reader = self._reader(forward)
-        origin = self._origins.of(forward.target.bucket)
-        trailer = trailer_for(form, reader.trailer, origin.dialect, origin.endpoint.scheme == "https")
-        if trailer is None and (reader.length == 0 or can_never_verify(form)):
-            await _drain(request.body, reader)
-            return None
+        if reader.length == 0 or can_never_verify(form):
+            origin = self._origins.of(forward.target.bucket)
+            if trailer_for(form, reader.trailer, origin.dialect, origin.endpoint.scheme == "https") is None:
+                await _drain(request.body, reader)
+                return None
         return IncomingBody(request.body, form, reader, is_whole=_is_local(forward))
 
     def _reader(self, forward: ForwardRequest) -> tuple[PayloadForm, PayloadReader]:

@@ -30,10 +30,10 @@ def speaks_oss(target: Target, headers: Headers) -> bool:
     """Whether the request is an OSS client's. Never raises."""
     authorization = headers.get("Authorization")
     if authorization is not None:
-        if authorization.partition(" ")[0] in SCHEMES:
-            return True
         if authorization.startswith(_AWS_SCHEMES):
             return False
+        if authorization.partition(" ")[0] in SCHEMES:
+            return True
     names: tuple[str, ...] = ()
     if target.query:
         names = tuple([name for name, _ in target.query])

@@ -61,7 +61,7 @@ class UploadHeads:
         """The head that `data` is, exactly, of a PUT of at most SMALL_BODY bytes; None if it is anything else.
         `policy`: that of the gateway, which a template has to be made under."""
         template = self._last
-        matched = template.match(data) if template is not None and template.policy is policy else None
+        matched = template.head.match(data) if template is not None and template.policy is policy else None
         if template is None or matched is None:
             found = self._templates.lookup(data, policy)
             template, matched = found if found is not None else (None, None)
@@ -90,26 +90,24 @@ class UploadHeads:
 class UploadTemplate:
     """The template of one client's heads."""
 
-    __slots__ = ("_authorization", "_expects_continue", "_fields", "_length", "_slots", "head", "policy", "signed")
+    __slots__ = ("_authorization", "_expects_continue", "_headers", "_length", "_slots", "head", "policy", "signed")
 
     def __init__(self, head: HeadTemplate, signed: SignedV4, headers: Headers) -> None:
         self.head = head
         self.policy = head.policy
         self.signed = signed
-        self._fields = list(headers.items())
+        self._headers = CIMultiDict(headers)
         self._expects_continue = "expect" in headers
         self._length = head.indices[_LENGTH]
         values = {_TIME: 0, **head.indices}
-        self._slots = [
-            (at, name, values[name.lower()]) for at, (name, _) in enumerate(self._fields) if name.lower() in values
-        ]
-        """Where a value that differs goes: its position among the fields, its name, and which of the values it is."""
+        self._slots = [(name, values[name.lower()]) for name in headers if name.lower() in values]
+        """The headers whose value differs, and which of the values it is."""
         self._authorization = next(
-            (at, name, value.removesuffix(signed.signature))
-            for at, (name, value) in enumerate(self._fields)
+            (name, value.removesuffix(signed.signature))
+            for name, value in headers.items()
             if name.lower() == "authorization"
         )
-        """Where the signature goes, the name, and what comes before it."""
+        """The header that ends in the signature, and what comes before that."""
 
     @classmethod
     def of(cls, data: bytes, headers: Headers, target: Target, admission: Admission) -> Self | None:
@@ -140,13 +138,13 @@ class UploadTemplate:
             or not _SIGNATURE.fullmatch(signature)
         ):
             return None
-        fields = self._fields.copy()
+        headers = self._headers.copy()
         texts = b"\n".join(values).decode("ascii").split("\n")  # no value has one: see the patterns
-        for at, name, value in self._slots:
-            fields[at] = name, texts[value]
-        at, name, start = self._authorization
-        fields[at] = name, start + signature.decode("ascii")
-        return UploadHead(target, CIMultiDict(fields), length, self._expects_continue)
+        for name, value in self._slots:
+            headers[name] = texts[value]
+        name, start = self._authorization
+        headers[name] = start + signature.decode("ascii")
+        return UploadHead(target, headers, length, self._expects_continue)
 
 
 class KnownUpload:
@@ -177,17 +175,15 @@ class KnownUpload:
         if template.head.verify(matched, "PUT", target, now) is None:
             return None
         self._heads.note_proven()
-        _, values, signature = matched
-        payload = values[template.head.indices[_PAYLOAD]].decode("ascii")
-        first, timestamp = template.signed, values[0].decode("ascii")
+        first, headers = template.signed, self.head.headers
         signed = SignedV4(
             first.access_key,
             first.form,
-            timestamp,
+            headers[_TIME],
             first.scope,
-            signature.decode("ascii"),
+            matched[2].decode("ascii"),
             first.signing_key,
-            payload,
+            headers[_PAYLOAD],
             first.signed_headers,
         )
         return Proof(template.head.principal, signed)

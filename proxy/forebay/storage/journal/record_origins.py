@@ -23,13 +23,16 @@ class RecordOrigins:
 
     def __init__(self, origins: CacheOrigins) -> None:
         self._origins = origins
+        self._named: list[Document] = [
+            {FIELD: {"name": each.name, "endpoint": each.endpoint, "cache_id": each.cache_id}}
+            for each in origins.origins
+        ]
+        self._unnamed: Document = {FIELD: None}
 
     def named(self, bucket: str) -> Document:
         """Returns the fields by which a record names the origin of its bucket."""
-        origin = self._of(bucket)
-        if origin is None:
-            return {FIELD: None}
-        return {FIELD: {"name": origin.name, "endpoint": origin.endpoint, "cache_id": origin.cache_id}}
+        position = self._origins.position_of(bucket)
+        return self._unnamed if position is None else self._named[position]
 
     def obstacle(self, document: Document) -> str | None:
         """Returns the reason why a record can't be carried out in this run; None: its bucket has its origin. Raises
