@@ -17,7 +17,7 @@ from random import Random
 from typing import Final
 
 from forebay.core.buffers import Buffer
-from forebay.storage.journal.journal_files import JournalFiles
+from forebay.storage.journal.journal_files import FileIdentity, JournalFiles
 
 SECTOR: Final = 512
 
@@ -130,9 +130,13 @@ class CrashDisk(JournalFiles):
         buffer[: len(content)] = content
         return len(content)
 
-    def has_name(self, fd: int, path: str) -> bool:
+    def identity(self, fd: int) -> FileIdentity:
+        return 0, id(self._fds[fd])
+
+    def has_name(self, identity: FileIdentity, path: str) -> bool:
         folder, name = os.path.split(path)
-        return self.directories[folder].get(name) is self._fds[fd]
+        inode = self.directories[folder].get(name)
+        return inode is not None and identity == (0, id(inode))
 
     def size(self, fd: int) -> int:
         return len(self._fds[fd].content)

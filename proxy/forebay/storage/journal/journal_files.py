@@ -17,7 +17,7 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from forebay.core.buffers import Buffer
 from forebay.core.core_yield import CoreYield
@@ -28,6 +28,10 @@ _MOST_BUFFERS: Final = 1000
 _SYNC_FILE_RANGE: Final = ctypes.CDLL(None).sync_file_range
 _SYNC_FILE_RANGE.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
 _SYNC_FILE_RANGE_WRITE: Final = 2
+
+
+FileIdentity: TypeAlias = tuple[int, int]
+"""Device and inode."""
 
 
 class JournalFiles:
@@ -131,7 +135,12 @@ class JournalFiles:
             filled += got
         return filled
 
-    def has_name(self, fd: int, path: str) -> bool:
+    def identity(self, fd: int) -> FileIdentity:
+        """Returns what tells the file from all others, for as long as the descriptor is open."""
+        found = os.fstat(fd)
+        return found.st_dev, found.st_ino
+
+    def has_name(self, identity: FileIdentity, path: str) -> bool:
         """Whether a file is to be found by its path: its directory may have been removed, moved, or covered by a mount.
         What can't be looked at (its permissions were taken away) counts as found."""
         try:
@@ -140,7 +149,7 @@ class JournalFiles:
             return False
         except OSError:
             return True
-        return os.path.samestat(found, os.fstat(fd))
+        return (found.st_dev, found.st_ino) == identity
 
     def size(self, fd: int) -> int:
         """Returns the size of a file in bytes."""

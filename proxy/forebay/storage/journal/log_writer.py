@@ -71,6 +71,8 @@ class LogWriter:
         self._log_size = log_size
         self._fd: int | None = None
         self._log = ""
+        self._path = ""
+        self._identity = 0, 0
         self._number = 0
         self._written = 0
         self._durable = 0
@@ -134,7 +136,7 @@ class LogWriter:
         self._files.write(fd, pieces, self._written)
         self._written += size
         self._files.sync(fd)
-        if not self._files.has_name(fd, self._layout.log(self._log)):
+        if not self._files.has_name(self._identity, self._path):
             raise FileNotFoundError(errno.ENOENT, "its directory was removed or replaced")
         self._durable, self._last_batch = self._written, size
         return ids
@@ -142,8 +144,10 @@ class LogWriter:
     def _begin(self) -> int:
         self._log, self._number, self._written, self._durable, self._room = "", 0, 0, 0, 0
         log = new_id()
-        fd = self._files.create(self._layout.log(log))
+        self._path = self._layout.log(log)
+        fd = self._files.create(self._path)
         try:
+            self._identity = self._files.identity(fd)
             self._files.lock(fd)
             self._files.sync_directory(self._layout.logs)
         except BaseException:
