@@ -12,8 +12,9 @@ The tier guarantees that
 - after `forget` (awaited where it is async) no process returns anything of the object, also after a crash.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,31 @@ class Occupancy:
     """Bytes it keeps, as counted against the capacity."""
     blocks: int
     heads: int
+
+
+EvictionReason: TypeAlias = Literal["capacity", "resize"]
+"""A block made room for another one, or the tier shrank."""
+
+
+class BlockCounts:
+    """The blocks that a tier has admitted and evicted since its last `reset`. Plain numbers that the metrics collect: a
+    miss of a small object changes two of them, for which events would take longer than the rest of its admission."""
+
+    __slots__ = ("admitted", "admitted_bytes", "evicted", "evicted_bytes")
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Counts from zero. References to this stay in use."""
+        self.admitted = self.admitted_bytes = 0
+        self.evicted: dict[EvictionReason, int] = {"capacity": 0, "resize": 0}
+        self.evicted_bytes: dict[EvictionReason, int] = {"capacity": 0, "resize": 0}
+
+    def evict(self, sizes: Sequence[int], reason: EvictionReason) -> None:
+        """Counts evicted blocks. `sizes`: of each, in bytes."""
+        self.evicted[reason] += len(sizes)
+        self.evicted_bytes[reason] += sum(sizes)
 
 
 class Miss:

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.core.events import BlocksAdmitted, BlocksEvicted
 from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, Generation, ObjectName, Version
 from forebay.storage.memory.memory_tier import BLOCK_OVERHEAD, MemoryTier
-from harness.ssd_rig import MIB, RecordedEvents, block_id, content_of, head_for
+from harness.ssd_rig import MIB, block_id, content_of, head_for
 
 ROOMY = 64 * MIB
 
@@ -32,15 +31,14 @@ def test_a_returned_buffer_is_read_only() -> None:
 
 
 def test_the_least_recently_used_is_evicted_and_has_is_no_use() -> None:
-    heard = RecordedEvents()
-    tier = MemoryTier(3 * (100 + BLOCK_OVERHEAD), heard)
+    tier = MemoryTier(3 * (100 + BLOCK_OVERHEAD))
     for key in "abc":
         tier.admit(block_id(key), memoryview(bytes(100)))
     tier.get(block_id("a"))
     tier.has(block_id("b"))
     tier.admit(block_id("d"), memoryview(bytes(100)))
     assert [key for key in "abcd" if tier.has(block_id(key))] == ["a", "c", "d"]
-    assert heard.of(BlocksEvicted) == [BlocksEvicted("memory", 1, 100, "capacity")]
+    assert (tier.counts.evicted, tier.counts.evicted_bytes["capacity"]) == ({"capacity": 1, "resize": 0}, 100)
 
 
 def test_a_block_larger_than_the_tier_displaces_nothing() -> None:
@@ -110,8 +108,7 @@ def test_purge_drops_the_objects_under_a_prefix() -> None:
 
 
 def test_shrinking_is_in_bounded_steps_and_growing_at_once() -> None:
-    heard = RecordedEvents()
-    tier = MemoryTier(ROOMY, heard)
+    tier = MemoryTier(ROOMY)
     for number in range(1000):
         tier.admit(block_id("a", number), memoryview(bytes(10)))
     tier.resize(10 * (10 + BLOCK_OVERHEAD))
@@ -121,7 +118,7 @@ def test_shrinking_is_in_bounded_steps_and_growing_at_once() -> None:
     while tier.evict_some(100):
         pass
     assert tier.occupancy().blocks == 10
-    assert {event.reason for event in heard.of(BlocksEvicted)} == {"resize"}
+    assert tier.counts.evicted == {"capacity": 0, "resize": 990}
     tier.resize(ROOMY)
     for number in range(100):
         tier.admit(block_id("b", number), memoryview(bytes(10)))
@@ -315,10 +312,9 @@ def test_a_head_counts_as_the_memory_that_it_takes() -> None:
 
 
 def test_an_object_put_at_once_is_kept_as_its_head_and_block_are() -> None:
-    tiers, heard = [], []
+    tiers = []
     for at_once in (True, False):
-        events = RecordedEvents()
-        tier = MemoryTier(60_000, events)
+        tier = MemoryTier(60_000)
         tier.put_head(*head_for("2", '"old"'))
         tier.admit(block_id("3"), content_of(block_id("3"), 10))
         for number in (*range(20), 7, *range(30)):
@@ -330,10 +326,10 @@ def test_an_object_put_at_once_is_kept_as_its_head_and_block_are() -> None:
                 tier.put_head(name, head)
                 tier.admit(block, buffer)
         tiers.append(tier)
-        heard.append(events)
     assert {tier.used for tier in tiers} == {tiers[1].used}
     assert tiers[0].occupancy() == tiers[1].occupancy()
-    assert heard[0].of(BlocksAdmitted) == heard[1].of(BlocksAdmitted)
+    counted = [(tier.counts.admitted, tier.counts.admitted_bytes, tier.counts.evicted) for tier in tiers]
+    assert counted[0] == counted[1]
     for number in range(30):
         name = head_for(f"{number}")[0]
         assert tiers[0].get(block_id(f"{number}")) == tiers[1].get(block_id(f"{number}"))

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from forebay.core.events import AdmissionRefused, BlocksAdmitted, BlocksEvicted
+from forebay.core.events import AdmissionRefused
 from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, Generation, ObjectName, Version
 from forebay.policy.pools import IDLE_SECONDS, Pool
@@ -241,21 +241,18 @@ def test_what_is_forgotten_is_no_part_of_the_share() -> None:
 
 
 def test_a_shrunk_tier_evicts_from_the_share() -> None:
-    events = RecordedEvents()
-    tier = tier_of(1_000, events)
+    tier = tier_of(1_000)
     epoch(tier, BLOCKS)
     tier.resize(100 * COST)
     while tier.evict_some():
         pass
     assert tier.used <= 100 * COST
-    assert events.of(BlocksEvicted)[-1].reason == "resize"
+    assert tier.counts.evicted["resize"]
     assert sum(map(tier.has, BLOCKS)) >= 95
 
 
 def test_each_eviction_is_told_also_where_the_new_block_is_refused() -> None:
-    events, dice = RecordedEvents(), Random(4)
-    tier = tier_of(40, events)
+    tier, dice = tier_of(40), Random(4)
     for wanted in dice.choices(BLOCKS, k=2_000):
         read(tier, wanted, size=dice.choice((500, SIZE, 8 * SIZE)))
-    evicted = sum(event.blocks for event in events.of(BlocksEvicted))
-    assert len(events.of(BlocksAdmitted)) - evicted == tier.occupancy().blocks
+    assert tier.counts.admitted - sum(tier.counts.evicted.values()) == tier.occupancy().blocks

@@ -65,6 +65,7 @@ def compose_storage(
 
     pending = PendingObjects(journal.read) if journal is not None else None
     tiers = Tiers(MemoryTier(settings.memory.size, context.observe), None, context.peers.owns, pool_of, pending)
+    context.metrics.add_block_counts("memory", tiers.memory.counts)
     tiers.memory.ahead.budget.resize(settings.memory.ahead)
     pins = PinRegistry(
         PinFile(pin_path(settings)),

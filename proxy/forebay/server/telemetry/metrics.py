@@ -1,7 +1,8 @@
 """Metrics: counts events and requests, and reads the state of the parts, for Prometheus.
 
-- Counters and histograms are plain numbers, changed as things happen: for a hit, a few additions. They are written as
-  text at a scrape (forebay.server.telemetry.exposition), in steps. Gauges are read at a scrape.
+- Counters and histograms are plain numbers, changed as things happen: for a hit or a miss, a few additions to numbers
+  of its own, which are folded into the counters when these are read. They are written as text at a scrape
+  (forebay.server.telemetry.exposition), in steps. Gauges are read at a scrape.
 - Requests are counted on the event loop only. The SSD tier emits events from threads of its own, so events take a lock.
 - forebay.server.telemetry.metric_table lists all metrics with their meaning.
 """
@@ -28,8 +29,9 @@ from forebay.server.telemetry.exposition import (
     text_of,
 )
 from forebay.server.telemetry.metric_table import CATALOGUE
-from forebay.server.telemetry.request_counts import Histogram, HitCounts, RuleCounts
+from forebay.server.telemetry.request_counts import FullLaneCounts, Histogram, HitCounts, RuleCounts
 from forebay.server.telemetry.tier_failures import TierFailures
+from forebay.storage.tier_contract import BlockCounts
 
 _READS: Final = frozenset({"GetObject", "HeadObject"})
 _GAUGES: Final = {metric.name: metric for metric in CATALOGUE if metric.kind == "gauge"}
@@ -55,6 +57,8 @@ class Metrics:
                     self._counters[metric.name][each] = 0  # a sample of 0 says more than no sample
         self._rules: defaultdict[str, RuleCounts] = defaultdict(RuleCounts)
         self._hits: dict[tuple[str, int, str, CacheStatus, str], HitCounts] = {}
+        self._reads: dict[tuple[str, int, str, CacheStatus, str, str], FullLaneCounts] = {}
+        self._block_counts: list[tuple[events.TierName, BlockCounts]] = []
         self._lock = Lock()
         self._fetched = self._counters["forebay_origin_read_bytes_total"]
         self._flights = self._counters["forebay_flights_started_total"]
@@ -71,12 +75,16 @@ class Metrics:
         """Has `read_state` called at each scrape."""
         self._read_states.append(read_state)
 
+    def add_block_counts(self, tier: events.TierName, counts: BlockCounts) -> None:
+        """Adds what a tier counts by itself to the counters. The tier belongs to the event loop."""
+        self._block_counts.append((tier, counts))
+
     def exposition(self) -> CooperativeWork[bytes]:
         """The metrics in Prometheus' text format, in steps: between two of them readers are served."""
         return text_of(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        self._fold_hits()
+        self._fold()
         for metric in CATALOGUE:
             if metric.kind == "counter":
                 yield from counter_lines(metric, self._counters[metric.name])
@@ -90,19 +98,19 @@ class Metrics:
     @property
     def counters(self) -> Mapping[str, Mapping[Labels, int]]:
         """The counters, by name and labels."""
-        self._fold_hits()
+        self._fold()
         return self._counters
 
     @property
     def histograms(self) -> Mapping[str, Mapping[Labels, Histogram]]:
         """The histograms, by name and labels."""
-        self._fold_hits()
+        self._fold()
         return self._histograms
 
     @property
     def rules(self) -> Mapping[str, RuleCounts]:
         """The reads under each rule, by the rule's name."""
-        self._fold_hits()
+        self._fold()
         return self._rules
 
     def count(self, name: str, *labels: str, by: int = 1) -> None:
@@ -125,23 +133,44 @@ class Metrics:
         """Returns the counts of the fast lane's hits with these labels, which replace `record_request` for them."""
         return self._hits.setdefault((operation, status, rule, cache, principal), HitCounts())
 
-    def _fold_hits(self) -> None:
-        """Adds the hits to the counters. On the event loop only, as everything that counts requests."""
-        for (operation, status, rule, cache, principal), counts in self._hits.items():
-            if not counts.count:
-                continue
-            source = "ssd" if cache == "hit-ssd" else "memory"
-            self._counters["forebay_requests_total"][operation, str(status), "fast"] += counts.count
-            self._counters["forebay_cache_results_total"][rule, cache] += counts.count
-            self._counters["forebay_key_requests_total"][(principal,)] += counts.count
-            self._rules[rule].requests += counts.count
-            if counts.sent:
-                self._counters["forebay_sent_bytes_total"][(source,)] += counts.sent
-                self._counters["forebay_key_sent_bytes_total"][(principal,)] += counts.sent
-                self._rules[rule].sent[source] += counts.sent
-            for name in ("forebay_first_byte_seconds", "forebay_last_byte_seconds"):
-                self._histograms[name][(cache,)].add_all(counts.buckets, counts.seconds)
-            counts.reset()
+    def _fold(self) -> None:
+        """Adds what was counted apart to the counters. On the event loop only, as everything that counts requests."""
+        for (operation, status, rule, cache, principal), hits in self._hits.items():
+            if hits.count:
+                source = "ssd" if cache == "hit-ssd" else "memory"
+                self._fold_reads((operation, str(status), "fast"), rule, cache, principal, source, hits)
+                self._histograms["forebay_first_byte_seconds"][(cache,)].add_all(hits.buckets, hits.seconds)
+                hits.reset()
+        for (operation, status, rule, cache, principal, source), reads in self._reads.items():
+            if reads.count:
+                self._fold_reads((operation, str(status), "full"), rule, cache, principal, source, reads)
+                self._histograms["forebay_first_byte_seconds"][(cache,)].add_all(
+                    reads.first_buckets, reads.first_seconds
+                )
+                reads.reset()
+        with self._lock:  # an SSD counts its blocks in threads of its own
+            for tier, blocks in self._block_counts:
+                self._admitted[0][(tier,)] += blocks.admitted
+                self._admitted[1][(tier,)] += blocks.admitted_bytes
+                for reason, evicted in blocks.evicted.items():
+                    if evicted:
+                        self._evicted[0][tier, reason] += evicted
+                        self._evicted[1][tier, reason] += blocks.evicted_bytes[reason]
+                blocks.reset()
+
+    def _fold_reads(
+        self, request: Labels, rule: str, cache: CacheStatus, principal: str, source: str, counts: HitCounts
+    ) -> None:
+        """Adds all of these reads but the times until their first bytes. `request`: operation, status and lane."""
+        self._counters["forebay_requests_total"][request] += counts.count
+        self._counters["forebay_cache_results_total"][rule, cache] += counts.count
+        self._counters["forebay_key_requests_total"][(principal,)] += counts.count
+        self._rules[rule].requests += counts.count
+        if counts.sent:
+            self._counters["forebay_sent_bytes_total"][(source,)] += counts.sent
+            self._counters["forebay_key_sent_bytes_total"][(principal,)] += counts.sent
+            self._rules[rule].sent[source] += counts.sent
+        self._histograms["forebay_last_byte_seconds"][(cache,)].add_all(counts.buckets, counts.seconds)
 
     def total(self, name: str, *first: str) -> int:
         """The sum of a counter over all labels, or over those whose first values are `first`."""
@@ -160,6 +189,8 @@ class Metrics:
 
     def record_request(self, record: RequestRecord) -> None:
         """Counts a finished request."""
+        if self._record_read(record):
+            return
         counters = self._counters
         counters["forebay_requests_total"][record.operation, str(record.status), "full"] += 1
         if record.error:
@@ -185,6 +216,28 @@ class Metrics:
                 self._histograms["forebay_first_byte_seconds"][labels].add(record.first_byte - record.started)
                 self._histograms["forebay_last_byte_seconds"][labels].add(record.ended - record.started)
 
+    def _record_read(self, record: RequestRecord) -> bool:
+        """Counts an answered read whose bytes came from one source, like most. False: it is no such read."""
+        cache, sent = record.cache, record.sent_from
+        if (
+            len(sent) != 1
+            or cache is None
+            or record.operation not in _READS
+            or record.error
+            or record.aborted
+            or record.received
+            or not record.first_byte
+        ):
+            return False
+        [source] = sent
+        labels = record.operation, record.status, record.rule, cache, record.principal, source
+        counts = self._reads.get(labels)
+        if counts is None:
+            counts = self._reads[labels] = FullLaneCounts()
+        started = record.started
+        counts.add_read(sent[source], record.first_byte - started, record.ended - started)
+        return True
+
     def record_refusal(self, error: S3Error) -> None:
         """Counts a refusal before there was a request."""
         self.count("forebay_refused_total", error.code)
@@ -203,10 +256,6 @@ class Metrics:
                 operation, status, seconds, origin = event
                 self._answers[operation, str(status), origin] += 1
                 self._answer_times[(operation,)].add(seconds)
-            elif isinstance(event, events.BlocksAdmitted):
-                tier, blocks, size = event
-                self._admitted[0][(tier,)] += blocks
-                self._admitted[1][(tier,)] += size
             elif isinstance(event, events.BytesWarmed):
                 self._rules[event.rule].warmed += event.size
             elif isinstance(event, events.OriginBytesRead):
@@ -215,6 +264,10 @@ class Metrics:
                 self._rules[rule].fetched += size
             elif isinstance(event, events.FlightStarted):
                 self._flights[()] += event[0]
+            elif isinstance(event, events.BlocksAdmitted):
+                tier, blocks, size = event
+                self._admitted[0][(tier,)] += blocks
+                self._admitted[1][(tier,)] += size
             elif isinstance(event, events.BlocksEvicted):
                 tier, blocks, size, reason = event
                 self._evicted[0][tier, reason] += blocks
@@ -269,7 +322,7 @@ class Metrics:
 
     def amplification_samples(self) -> Iterator[Sample]:
         """The samples of forebay_read_amplification_ratio."""
-        self._fold_hits()
+        self._fold()
         for rule, counts in list(self._rules.items()):
             if delivered := counts.sent["flight"]:
                 yield "forebay_read_amplification_ratio", (rule,), (counts.fetched - counts.warmed) / delivered

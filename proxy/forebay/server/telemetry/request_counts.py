@@ -65,3 +65,24 @@ class HitCounts:
         self.sent += sent
         self.seconds += seconds
         self.buckets[0 if seconds <= _SHORTEST else bisect_left(LATENCY_BUCKETS, seconds)] += 1
+
+
+class FullLaneCounts(HitCounts):
+    """Answered reads of the full lane with the same labels, whose bytes came from one source. Folded like hits."""
+
+    __slots__ = ("first_buckets", "first_seconds")
+
+    def reset(self) -> None:
+        """Counts from zero."""
+        super().reset()
+        self.first_seconds = 0.0
+        self.first_buckets = [0] * (len(LATENCY_BUCKETS) + 1)
+
+    def add_read(self, sent: int, first: float, last: float) -> None:
+        """Counts a read: the bytes of its body, and the seconds until its first and its last byte."""
+        self.count += 1
+        self.sent += sent
+        self.first_seconds += first
+        self.first_buckets[bisect_left(LATENCY_BUCKETS, first)] += 1
+        self.seconds += last
+        self.buckets[bisect_left(LATENCY_BUCKETS, last)] += 1

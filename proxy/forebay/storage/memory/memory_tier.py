@@ -26,10 +26,10 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from forebay.core.buffers import Buffer, unpinned
-from forebay.core.events import AdmissionRefused, BlocksAdmitted, BlocksEvicted, Observe, unobserved
+from forebay.core.events import AdmissionRefused, Observe, unobserved
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.policy.pools import Pool
@@ -42,7 +42,7 @@ from forebay.storage.memory.memory_objects import MemoryObjects
 from forebay.storage.memory.pooled_blocks import MemoryPool, PooledBlocks
 from forebay.storage.memory.prefetched_blocks import PrefetchedBlocks
 from forebay.storage.memory.promotion import KeptBlocks, Promotion
-from forebay.storage.tier_contract import Occupancy
+from forebay.storage.tier_contract import BlockCounts, Occupancy
 
 EVICTIONS_AT_ONCE: Final = 256
 
@@ -65,6 +65,7 @@ class MemoryTier:
         """`clock`: seconds, monotonic. `hash_key`: for choosing the blocks of stable shares; None: a random one."""
         self._capacity = capacity
         self._observe = observe
+        self.counts = BlockCounts()
         self._used = 0
         self._blocks: OrderedDict[BlockId, Buffer] = OrderedDict()  # the least recently used first
         self.heads = MemoryHeads()
@@ -149,7 +150,8 @@ class MemoryTier:
         self.heads.put(name, head, head_bytes)
         self._blocks[block] = unpinned(buffer)
         self._used += cost
-        self._observe(BlocksAdmitted("memory", 1, size))
+        self.counts.admitted += 1
+        self.counts.admitted_bytes += size
         self._evict_excess()
 
     def admit_pooled(self, block: BlockId, buffer: Buffer, pool: Pool, *, share: bool) -> None:
@@ -177,7 +179,7 @@ class MemoryTier:
                 break
             evicted.append(self._drop_block(share.first_to_go()))
         if evicted:
-            self._observe(BlocksEvicted("memory", len(evicted), sum(evicted), "capacity"))
+            self.counts.evict(evicted, "capacity")
         return has_room
 
     def _store(self, block: BlockId, buffer: Buffer) -> None:
@@ -185,7 +187,8 @@ class MemoryTier:
         self._used += len(buffer) + BLOCK_OVERHEAD
         self.objects.add_block(block, len(buffer))
         self.heads.clear_transient(block.object)
-        self._observe(BlocksAdmitted("memory", 1, len(buffer)))
+        self.counts.admitted += 1
+        self.counts.admitted_bytes += len(buffer)
         self._evict_excess()
 
     # Promotion
@@ -334,8 +337,7 @@ class MemoryTier:
             else:
                 self._evict_head(self.heads.oldest())
         if evicted:
-            cause: Literal["capacity", "resize"] = "resize" if self._is_shrinking else "capacity"
-            self._observe(BlocksEvicted("memory", len(evicted), sum(evicted), cause))
+            self.counts.evict(evicted, "resize" if self._is_shrinking else "capacity")
 
     def _retire_arena(self) -> Sequence[int]:
         """Gives up the first sparse arena: its blocks are copied out, or evicted. Returns the lengths of the latter."""
