@@ -13,8 +13,10 @@
 - decide: the first rules that match the object.
 
 Invariants: the steps run in this order, none can be skipped, and the first that fails raises: nothing is looked up for
-a request that is not allowed. A Permit comes out of `authorise` alone, and the read path demands it
-(`ObjectReader.answer`, the fast lane). An Admission is good for the request it was made from, under its policy.
+a request that is not allowed. Steps that have had their result, for the same headers under the same policy, are not
+repeated for another key (`EntryAdmission`, `UnsignedReads`). A Permit comes out of `policy.access` alone, and the read
+path demands it (`ObjectReader.answer`, the fast lane). An Admission is good for the request it was made from, under its
+policy.
 
 Not here: parsing the head and the target, CORS preflights and the body of a form upload (forebay.request.gateway,
 forebay.request.form_upload). The keys of DeleteObjects are authorised when its body is known
@@ -203,6 +205,44 @@ class EntryAdmission:
             decision,
             identity,
             entry.name,
+        )
+
+
+class UnsignedReads:
+    """Admits plain GETs without a signature and a query, which have the headers of one that was admitted, under the
+    same policy. Of the steps, only those that depend on the key are left: the others would have the same results."""
+
+    __slots__ = ("_bucket", "_first", "_permits")
+
+    def __init__(self, first: Admission) -> None:
+        """`first`: what `is_repeatable` accepts."""
+        self._first, self._bucket = first, first.target.bucket or ""
+        self._permits = ReadPermits(first.principal, self._bucket)
+
+    @staticmethod
+    def is_repeatable(first: Admission) -> bool:
+        """Whether an admission depends on nothing but the policy, the headers and the target."""
+        return (
+            first.operation is PLAIN_GET
+            and first.signed is None
+            and first.oss_request is None
+            and not first.target.query
+            and not first.target.raw_query
+            and first.name is not None
+        )
+
+    def admit(self, target: Target) -> Admission | None:
+        """The admission of the GET of `target`; None: it has to be admitted in full, which may refuse it."""
+        if target.bucket != self._bucket or target.key is None or target.raw_query:
+            return None
+        name = ObjectName(self._bucket, target.key)
+        permit = self._permits.permit(name)
+        if permit is None:
+            return None
+        policy, _, _, headers, principal, _, _, operation, _, _, identity, _ = self._first
+        decision = policy.rules.decide(name)
+        return Admission(
+            policy, "GET", target, headers, principal, None, None, operation, permit, decision, identity, name
         )
 
 

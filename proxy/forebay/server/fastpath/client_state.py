@@ -5,6 +5,7 @@ from typing import Protocol
 
 from forebay.policy.grants import Principal
 from forebay.server.fastpath.head_template import HeadTemplate
+from forebay.server.fastpath.unsigned_head import UnsignedHead
 
 
 class ExtentSender(Protocol):
@@ -24,7 +25,7 @@ class ExtentSender(Protocol):
 class ClientState:
     """The state that the fast lane keeps for one connection."""
 
-    __slots__ = ("_make_sender", "_sender", "has_unsent", "peer", "reader", "template")
+    __slots__ = ("_make_sender", "_sender", "has_unsent", "peer", "reader", "template", "unsigned")
 
     def __init__(self, peer: str, make_sender: Callable[[], ExtentSender] | None = None) -> None:
         """`make_sender`: for bodies sent past the transport; None where the connection cannot."""
@@ -35,6 +36,8 @@ class ClientState:
         """The principal of the last hit that is not joined to its head, if its grants alone say what it may read."""
         self.template: HeadTemplate | None = None
         """The template of the last request that matched one."""
+        self.unsigned: UnsignedHead | None = None
+        """The head of the last GET that was admitted without a signature."""
         self.has_unsent = False
         """Whether responses were made that are not yet written: no body may overtake them."""
 

@@ -52,6 +52,7 @@ from forebay.server.fastpath.lane_answer import AdmittedRead, HitResponse
 from forebay.server.fastpath.prepared_response import NO_ENDS, PreparedResponse
 from forebay.server.fastpath.request_head import parse_request_head
 from forebay.server.fastpath.template_cache import TemplateCache
+from forebay.server.fastpath.unsigned_head import UnsignedHead
 from forebay.server.http.aiohttp_exchange import SERVER_NAME
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
@@ -159,7 +160,7 @@ class FastLane:
         """`answer` for a request without a prepared response. `matched`: how it matches the client's template;
         `has_wrong_signature`: the template's verification failed, so only a full one can prove it."""
         template = client.template if matched is not None else None
-        admitted = self._admit(data, template, None if has_wrong_signature else matched, started)
+        admitted = self._admit(data, client, template, None if has_wrong_signature else matched, started)
         if admitted is None:
             return None
         admitted_read, target, signed_start, head = admitted
@@ -172,8 +173,10 @@ class FastLane:
                 client.template, matched = template, template.match(data)
         if name is None or decision is None or (decision.warm_on_head and admitted_read.method == "HEAD"):
             return admitted_read  # it may be a hint, which the object reader knows
+        if head is None:
+            return admitted_read
         no_cache = requests_revalidation(admission.headers)
-        if head is None or not self._resolver.is_usable(name, head, decision, no_cache, admission.identity):
+        if not self._resolver.is_usable(name, head, decision, no_cache, admission.identity):
             return admitted_read
         verdict = evaluate_conditions(admission.headers, head.version.etag, head.facts.last_modified)
         if isinstance(verdict, PreconditionFailed):
@@ -196,28 +199,39 @@ class FastLane:
         return answer
 
     def _admit(
-        self, data: bytes, template: HeadTemplate | None, matched: TemplateMatch | None, started: float
+        self,
+        data: bytes,
+        client: ClientState,
+        template: HeadTemplate | None,
+        matched: TemplateMatch | None,
+        started: float,
     ) -> tuple[AdmittedRead, Target, bytes | None, Head | None] | None:
         """Returns the admitted read with the head `data`, its target as received, the start of its string to sign if
         the template has verified it, and the current head of the object. None: it is for aiohttp."""
-        request = parse_request_head(data)
-        if request is None:
-            return None
-        method, raw_target, headers = request
         policy, now = self._gateway.policy, self._clock()
-        if policy.answers_pages and "Origin" in headers:
-            return None  # its response has headers of its own; no template is made of it
-        signed_start, proof = None, None
-        try:
-            target = parse_target(raw_target, headers["Host"], policy.domains, policy.cnames)
-            if target.key is None:
+        repeated = client.unsigned.admit(data, policy) if client.unsigned is not None else None
+        if repeated is not None:
+            raw_target, headers, admission = repeated
+            method, target, signed_start = "GET", admission.target, None
+        else:
+            request = parse_request_head(data)
+            if request is None:
                 return None
-            if template is not None and matched is not None:
-                signed_start = template.verify(matched, method, target, now)
-                proof = Proof(template.principal, template.signed) if signed_start is not None else None
-            admission = admit(policy, method, target, headers, now, proof=proof)
-        except S3Error:
-            return None
+            method, raw_target, headers = request
+            if policy.answers_pages and "Origin" in headers:
+                return None  # its response has headers of its own; no template is made of it
+            signed_start, proof = None, None
+            try:
+                target = parse_target(raw_target, headers["Host"], policy.domains, policy.cnames)
+                if target.key is None:
+                    return None
+                if template is not None and matched is not None:
+                    signed_start = template.verify(matched, method, target, now)
+                    proof = Proof(template.principal, template.signed) if signed_start is not None else None
+                admission = admit(policy, method, target, headers, now, proof=proof)
+            except S3Error:
+                return None
+            client.unsigned = UnsignedHead.learn(data, headers, admission)
         name, decision = admission.name, admission.decision
         if name is None or not admission.operation.is_plain_read or decision is None or not decision.accelerate:
             return None
