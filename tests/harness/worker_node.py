@@ -20,7 +20,7 @@ import aiohttp
 
 from forebay.core.names import ObjectName
 from forebay.peers.ownership_claims import FILE_NAME, OwnershipClaims
-from forebay.policy.ownership import hash_and_owner
+from forebay.policy.ownership import hash_of
 from forebay.server.config_source import ConfigSource
 from forebay.settings.addresses import ListenAddress
 from forebay.workers.supervisor import Supervisor
@@ -119,7 +119,7 @@ class Node:
         claims = OwnershipClaims.open(self.supervisor.directory / FILE_NAME, worker, self.workers)
         assert claims is not None
         with closing(claims):
-            return claims.owner(hash_and_owner(ObjectName(bucket, key), self.workers)[0], worker)
+            return claims.assign(hash_of(ObjectName(bucket, key)), worker)
 
     def process(self, worker: int) -> WorkerProcess:
         return self.supervisor.pool.processes[worker]

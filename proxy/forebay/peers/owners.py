@@ -36,7 +36,7 @@ from forebay.peers.peer_codec import (
     encode_span,
 )
 from forebay.peers.response_stream import ResponseStream
-from forebay.policy.ownership import hash_and_owner
+from forebay.policy.ownership import hash_of, owner_by_hash
 
 LookupStatus: TypeAlias = Literal["fresh", "revalidated", "fetched"]
 """How a head was had: without a request, confirmed by the origin, or read from it."""
@@ -155,17 +155,23 @@ class Peers:
         """Returns the owner of an object; None: this worker."""
         if not self._owners:
             return None
-        name_hash, number = hash_and_owner(name, self.workers)
-        if self._claims is not None:
-            number = self._claims.owner(name_hash, number)
-        return self._owners.get(number)
+        name_hash, claims = hash_of(name), self._claims
+        number = claims.find(name_hash) if claims is not None else None
+        return self._owners.get(self._assign(name_hash) if number is None else number)
 
     def claim(self, name: ObjectName) -> Owner | None:
         """Returns the owner of an object that is about to be fetched; None: this worker, which owns it from now on if
         it had no owner."""
         if self._claims is None:
             return self.owner(name)
-        return self._owners.get(self._claims.claim(*hash_and_owner(name, self.workers)))
+        name_hash = hash_of(name)
+        number = self._claims.claim(name_hash)
+        return self._owners.get(self._assign(name_hash) if number is None else number)
+
+    def _assign(self, name_hash: int) -> int:
+        """Returns the number of the owner of objects with this hash: that by hash from now on, if they have none."""
+        number = owner_by_hash(name_hash, self.workers)
+        return number if self._claims is None else self._claims.assign(name_hash, number)
 
     def owns(self, name: ObjectName) -> bool:
         """Whether this worker owns an object."""

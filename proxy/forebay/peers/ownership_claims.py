@@ -68,15 +68,21 @@ class OwnershipClaims:
             os.close(fd)
             return None
 
-    def owner(self, name_hash: int, by_hash: int) -> int:
-        """Returns the number of the worker that owns objects with this hash: `by_hash` from now on, if they have no
-        owner."""
-        slot = HEADER + (name_hash & _MASK)
-        owner = self._owners[slot]
-        return owner - 1 if owner else self._record(slot, by_hash, by_hash)
+    def find(self, name_hash: int) -> int | None:
+        """Returns the number of the worker that owns objects with this hash; None: they have no owner."""
+        owner = self._owners[HEADER + (name_hash & _MASK)]
+        return owner - 1 if owner else None
 
-    def claim(self, name_hash: int, by_hash: int) -> int:
-        """Does the same, but this worker becomes the owner of objects without one, unless it is too far ahead."""
+    def assign(self, name_hash: int, number: int) -> int:
+        """Makes a worker the owner of objects with this hash, unless they have one. Returns the owner; `number` also if
+        that can't be found out."""
+        slot = HEADER + (name_hash & _MASK)
+        owner = self._owners[slot] or self._record(slot, number + 1)
+        return owner - 1 if owner else number
+
+    def claim(self, name_hash: int) -> int | None:
+        """Makes this worker the owner of objects with this hash, unless they have one. Returns the owner; None if it is
+        too far ahead, or that can't be found out: another one is to be assigned."""
         slot = HEADER + (name_hash & _MASK)
         owner = self._owners[slot]
         if owner:
@@ -84,10 +90,10 @@ class OwnershipClaims:
         counts, number = self._counts, self._number
         least = min(counts)
         if counts[number] > least + least // SHARE_AHEAD + AHEAD:
-            return self._record(slot, by_hash, by_hash)
-        owner = self._record(slot, number, by_hash)
-        counts[number] += owner == number
-        return owner
+            return None
+        owner = self._record(slot, number + 1)
+        counts[number] += owner == number + 1
+        return owner - 1 if owner else None
 
     def close(self) -> None:
         """Unmaps the file."""
@@ -95,18 +101,14 @@ class OwnershipClaims:
         self._owners.close()
         os.close(self._fd)
 
-    def _record(self, slot: int, number: int, by_hash: int) -> int:
-        """Records a worker as the owner of a slot without one. Returns the owner; `by_hash` if that can't be found
-        out."""
+    def _record(self, slot: int, owner: int) -> int:
+        """Records an owner, from 1, of a slot without one. Returns the one it has; 0 if that can't be found out."""
         if not self._try_lock(slot):
-            owner = self._owners[slot]
-            return owner - 1 if owner else by_hash
+            return self._owners[slot]
         try:
-            owner = self._owners[slot]
-            if owner:
-                return owner - 1
-            self._owners[slot] = number + 1
-            return number
+            if not self._owners[slot]:
+                self._owners[slot] = owner
+            return self._owners[slot]
         finally:
             fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, slot, 1, 0))
 

@@ -19,18 +19,21 @@ _MASK: Final = (1 << 64) - 1
 
 
 @lru_cache(maxsize=4096)  # one read asks several times
-def hash_and_owner(name: ObjectName, workers: int) -> tuple[int, int]:
-    """Returns a hash of `name`, 64 bits, and the number of the worker, from 0, that owns it among `workers` of them."""
+def hash_of(name: ObjectName) -> int:
+    """Returns a hash of `name`, 64 bits, the same in all processes."""
     text = f"{len(name.bucket)}:{name.bucket}{name.key}".encode("utf-8", "surrogatepass")
-    seed = int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
+
+
+def owner_by_hash(name_hash: int, workers: int) -> int:
+    """Returns the number of the worker, from 0, that owns what has this hash among `workers` of them."""
     owner, highest = 0, -1
     for worker in range(workers):
-        # All 64 bits are scattered by the finaliser of SplitMix64, https://prng.di.unimi.it/splitmix64.c. In line: each
-        # read of a new name comes here.
-        number = seed ^ (worker + 1) * 0x9E3779B97F4A7C15 & _MASK
+        # All 64 bits are scattered by the finaliser of SplitMix64, https://prng.di.unimi.it/splitmix64.c.
+        number = name_hash ^ (worker + 1) * 0x9E3779B97F4A7C15 & _MASK
         number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _MASK
         number = (number ^ number >> 27) * 0x94D049BB133111EB & _MASK
         number ^= number >> 31
         if number > highest:
             owner, highest = worker, number
-    return seed, owner
+    return owner
