@@ -134,3 +134,10 @@ def test_a_claim_that_another_worker_is_making_is_not_waited_for(
 @pytest.mark.parametrize(("directory", "count"), [("missing", 2), (".", MAX_WORKERS + 1)])
 def test_without_a_file_there_are_no_claims(tmp_path: Path, directory: str, count: int) -> None:
     assert OwnershipClaims.open(tmp_path / directory / FILE_NAME, 0, count) is None
+
+
+def test_all_slots_are_mapped_before_the_first_claim(tmp_path: Path) -> None:
+    with closing(opened(tmp_path, 0)):
+        maps = Path("/proc/self/smaps").read_text()
+        resident = maps[maps.index(str(tmp_path / FILE_NAME)) :].partition("Rss:")[2].split()[0]
+    assert int(resident) * 1024 >= SLOTS

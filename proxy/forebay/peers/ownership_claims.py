@@ -48,7 +48,8 @@ class OwnershipClaims:
     def __init__(self, fd: int, number: int, workers: int) -> None:
         self._fd = fd
         self._number = number
-        self._owners = mmap.mmap(fd, HEADER + SLOTS)
+        # Populated: the first claims would meet a page that is not mapped each, two faults apiece.
+        self._owners = mmap.mmap(fd, HEADER + SLOTS, mmap.MAP_SHARED | mmap.MAP_POPULATE)
         self._counts = memoryview(self._owners)[: workers * _COUNT].cast("Q")
 
     @classmethod
