@@ -14,9 +14,8 @@ _TEXT: Final = f"""\
 {TEXT} A first run reads an epoch, and Forebay (`record = true`, `follow = true`, no SSD tier) is ended. It is started
 again with nothing in its cache, and the job is run again with the same seed: two epochs, nothing else changed. "First
 run" is its only epoch, "again" the first epoch of the second run, "warm" the second one, from memory. The ratio is of
-the last two. It can't be 1: an order is recognised after 8 to 12 reads, which are cold, and seen up to a twentieth of a
-second later, so that a fifth of a second passes before anything comes ahead, in short epochs and in long ones. Lower is
-better; the goal is 1.15."""
+the last two. It can't be 1: an order is recognised after some reads, which are cold, in short epochs and in long ones.
+Lower is better; the goal is 1.15."""
 
 
 def run(bench: BenchContext) -> list[Section]:

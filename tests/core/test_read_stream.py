@@ -13,6 +13,7 @@ from forebay.core.read_stream import (
     MAX_KNOWN,
     MAX_LOGS,
     MAX_UNDELIVERED,
+    MISS_SECONDS,
     ReadBatch,
     ReadStream,
 )
@@ -23,6 +24,10 @@ CONTEXT = LogContext("bucket", "trainer", "default", "")
 
 def read(key: str = "key") -> ObjectRead:
     return ObjectRead(ObjectName("bucket", key), Span(0, 5), 5, "trainer", "default", "hit-memory", 1.0)
+
+
+def miss(key: str = "key") -> ObjectRead:
+    return read(key)._replace(cache="miss", cached=0.0)
 
 
 def test_a_batch_is_delivered_after_its_time() -> None:
@@ -134,6 +139,38 @@ def test_an_interval_has_about_as_many_reads_as_are_a_batch() -> None:
 
 def test_fast_reads_are_delivered_at_once_by_any_stream() -> None:
     assert batch_sizes(10_000, 1, is_urgent=False) == batch_sizes(10_000, 1, is_urgent=True)
+
+
+def test_a_miss_is_delivered_soon() -> None:
+    timers, batches = ManualTimers(), list[ReadBatch]()
+    stream = ReadStream(timers)
+    stream.subscribe(batches.append, is_urgent=False)
+    for _ in range(3):  # few reads: by themselves they would wait longer each time
+        stream.add(miss())
+        timers.advance(MISS_SECONDS)
+    assert [batch.read_count for batch in batches] == [1, 1, 1]
+
+
+def test_misses_wait_no_longer_than_the_first_of_them() -> None:
+    timers, batches = ManualTimers(), list[ReadBatch]()
+    stream = ReadStream(timers)
+    stream.subscribe(batches.append)
+    for _ in range(8):
+        stream.add(miss())
+        timers.advance(MISS_SECONDS / 4)
+    assert [batch.read_count for batch in batches] == [4, 4]
+
+
+def test_a_miss_is_delivered_soon_by_one_of_several_workers() -> None:
+    timers, batches = ManualTimers(), list[ReadBatch]()
+    stream = ReadStream(timers)
+    stream.drains_early = True
+    stream.subscribe(batches.append, is_urgent=False)
+    stream.add(read())
+    timers.advance(DRAIN_SECONDS)
+    stream.add(miss())
+    timers.advance(MISS_SECONDS)
+    assert [batch.read_count for batch in batches] == [2]
 
 
 def test_an_urgent_subscriber_waits_for_no_long_interval() -> None:

@@ -7,6 +7,8 @@ note nothing. Otherwise a hit costs one append of a number; everything else is d
 within a hit. The timer runs only while something is read: a log that a whole interval found empty is inactive, and the
 next read activates it again. While no subscriber is urgent an interval is as long as BATCH_READS take at the pace of
 the one before, between BATCH_SECONDS and MAX_BATCH_SECONDS: a batch costs as much as several hits, however small it is.
+A miss costs more than a batch, and a recording that is recognised sooner saves the next ones: so a miss is delivered
+after MISS_SECONDS.
 While many reads come to one of several workers, its logs are drained each DRAIN_SECONDS, into groups of one batch: so
 the reads of all workers can be put in order.
 
@@ -26,6 +28,8 @@ BATCH_SECONDS: Final = 0.05
 MAX_BATCH_SECONDS: Final = 0.2
 """Short enough that the fastest hits behind slow ones fit into peers.read_sender.MAX_UNSENT."""
 BATCH_READS: Final = 256
+MISS_SECONDS: Final = 0.02
+"""The interval in which a read had to wait for bytes that were in no tier, from there on."""
 DRAIN_SECONDS: Final = 0.01
 DRAIN_READS: Final = 64
 """Fewer reads are left in the logs until the batch."""
@@ -115,6 +119,9 @@ class ReadStream:
         log = self._log(context_of(read))
         self._activate(log)
         log.add(read)
+        if read.cached < 1.0 and self._timer is not None and self._due > self._timers.time() + MISS_SECONDS:
+            self._timer.cancel()
+            self._begin_batch(MISS_SECONDS)
 
     def add_whole(self, context: LogContext, key: str, size: int, log: ReadLog, code: int) -> tuple[ReadLog, int]:
         """Adds a read of a whole object from memory. Returns the log and the code with which it is appended from now
