@@ -3,7 +3,9 @@
     reads ──attentive: all; else one in SELDOM──> a recogniser for each candidate ──> the best match
 
 Comparing costs most of all, so while nothing matches it is done seldom: at first all reads are compared, later a part
-of them. A recording that the reader has parted from twice is not tried again before the next epoch.
+of them. A recording that the reader has parted from twice is not tried again before the next epoch. A few first reads
+tell a recording (policy.recognition.judge_beginning) only if they tell no other: a job may read the same few objects
+before each epoch.
 """
 
 from collections import Counter
@@ -45,11 +47,17 @@ class RecordingCandidates:
         """Compares all of the next reads."""
         self._compared = 0
 
+    def begin_again(self) -> None:
+        """Compares all of the next reads, which may be the first of an epoch."""
+        for _, recogniser in self._recognisers.values():
+            recogniser.begin_epoch()
+        self.compare_next()
+
     def begin_epoch(self) -> None:
         """Every recording may be tried again."""
         self._parted.clear()
         self.forget_positions()
-        self.compare_next()
+        self.begin_again()
 
     def part(self, recording: Recording) -> None:
         """The reader has parted from a recording."""
@@ -78,13 +86,16 @@ class RecordingCandidates:
         if self._known_version != self._catalogue.version:
             self._load()
         best: tuple[Recording, RecordingMatch] | None = None
+        beginnings = list[tuple[Recording, RecordingMatch]]()
         for recording, recogniser in self._recognisers.values():
             match = recogniser.observe(hashes)
             if match is None or self._parted[recording.id] >= MAX_PARTED:
                 continue
-            if best is None or match.evidence > best[1].evidence:
+            if match.is_beginning:
+                beginnings.append((recording, match))
+            elif best is None or match.evidence > best[1].evidence:
                 best = recording, match
-        return best
+        return beginnings[0] if best is None and len(beginnings) == 1 else best
 
     def _load(self) -> None:
         self._known_version = self._catalogue.version

@@ -132,7 +132,7 @@ class ReaderTrack:
             self.end()
             self._begin_run()
         if now - self.latest_read > ATTENTIVE_AFTER:
-            self._candidates.compare_next()
+            self._candidates.begin_again()
         self.latest_read, self._records, self._missed = now, records, missed
         if follows != self._follows:
             self.stop_following()
