@@ -12,7 +12,8 @@ without the thread, or where it is late, slots are made when they are allocated.
 """
 
 import logging
-from threading import Event, Thread
+from queue import SimpleQueue
+from threading import Thread
 
 from forebay.storage.slab_allocator import SlabAllocator, process_allocator
 
@@ -23,30 +24,38 @@ class SlotSupply:
     """The supply of one allocator, from `start` to `close`."""
 
     def __init__(self, memory: SlabAllocator) -> None:
-        self._memory, self._wanted = memory, Event()
-        self._is_closed = False
+        self._memory = memory
+        self._wakes = SimpleQueue[None]()
+        """A slot may be freed by the garbage collector in the middle of any call, so this has to be reentrant: an Event
+        would wait for a lock that its own thread holds."""
+        self._is_awake = self._is_closed = False
         self._thread = Thread(target=self._run, name="slot-supply", daemon=True)
 
     def start(self) -> None:
         """Starts the thread."""
-        self._memory.on_imbalance = self._wanted.set
+        self._memory.on_imbalance = self._wake
         self._thread.start()
 
     def close(self) -> None:
         """Ends the thread, and waits for it."""
         self._is_closed = True
-        self._wanted.set()
+        self._wakes.put(None)
         self.wait_closed()
 
     def wait_closed(self) -> None:
         """Waits until the thread has ended, or failed."""
         self._thread.join()
 
+    def _wake(self) -> None:
+        if not self._is_awake:
+            self._is_awake = True
+            self._wakes.put(None)
+
     def _run(self) -> None:
         try:
             while not self._is_closed:
-                self._wanted.wait()
-                self._wanted.clear()
+                self._wakes.get()
+                self._is_awake = False  # before the look: what comes during it wakes the thread again
                 while self._memory.balance():
                     pass
         except Exception:

@@ -9,6 +9,7 @@ from forebay.jobs.plans.plan_coordinator import MAX_PLANS, PlanCoordinator
 from forebay.jobs.plans.plan_entries import PlanEntries
 from forebay.jobs.plans.plan_files import plan_id
 from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
+from forebay.jobs.plans.plan_window import PlanStart
 from forebay.server.gateway_policy import EVERYBODY
 from harness.fake_origin import FakeOrigin
 from harness.plan_process import plan_process
@@ -25,7 +26,7 @@ class HeldStore(PlanStore):
         self.let_go.set()
         self.loading = asyncio.Semaphore(0)
 
-    async def load(self, plan: str) -> tuple[PlanRecord, PlanEntries, int] | None:
+    async def load(self, plan: str) -> tuple[PlanRecord, PlanEntries, PlanStart] | None:
         loaded = await super().load(plan)
         self.loading.release()
         await self.let_go.wait()
