@@ -26,6 +26,7 @@ from forebay.protocol.signatures.sigv4 import SignedV4, verify_v4
 from forebay.protocol.signatures.sigv4_claim import ClaimV4, read_claim
 from forebay.protocol.signatures.sigv4_signing import sign_request
 from forebay.protocol.target import parse_target
+from harness.changed_text import changed_text
 from security.scale import SCALE
 
 SECRET = SecretKey("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
@@ -118,9 +119,6 @@ def test_requests_signed_by_botocore_are_accepted(  # what hypothesis draws
     assert parse_target(request.raw, HOST, []).key == key
 
 
-MUTABLE = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.~=&/%?;:, "
-
-
 def canonical(request: Request) -> object:
     """What a request means, as far as a signature speaks of it: requests of equal meaning are one request."""
     target = parse_target(request.raw, request.headers["host"], [])
@@ -171,13 +169,6 @@ def changed_once(request: Request, data: st.DataObject) -> Request:
             assume(name.lower() != "host")
             sent.add(name, sent[name])
     return request._replace(headers=sent)
-
-
-def changed_text(text: str, data: st.DataObject) -> str:
-    at = data.draw(st.integers(0, len(text) - 1))
-    how = data.draw(st.sampled_from(["replace", "insert", "delete"]))
-    other = "" if how == "delete" else data.draw(st.sampled_from(MUTABLE))
-    return text[:at] + other + text[at + (how != "insert") :]
 
 
 @settings(max_examples=100 * SCALE, deadline=None)

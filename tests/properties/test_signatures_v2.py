@@ -21,6 +21,7 @@ from forebay.protocol.signatures.sigv2 import SignedV2, is_hoisted_header, verif
 from forebay.protocol.signatures.sigv2_claim import ClaimV2
 from forebay.protocol.signatures.sigv4_claim import read_claim
 from forebay.protocol.target import parse_query, parse_target
+from harness.changed_text import changed_text
 from security.scale import SCALE
 
 HOST = "localhost:9000"
@@ -115,9 +116,6 @@ def test_buckets_and_the_service(form: str, path: str) -> None:
         assert proved("GET", raw, sent, SECRET, now).form == form
 
 
-MUTABLE = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.~=&/%?;:, "
-
-
 def meaning(method: str, raw: str, sent: CIMultiDict[str]) -> object:
     """What a request means, as far as this version speaks of it."""
     target = parse_target(raw, HOST, [])
@@ -162,10 +160,3 @@ def test_signed_request_with_one_change_is_refused(form: str, data: st.DataObjec
         return  # it is not even a target any more
     with pytest.raises(S3Error):
         proved(method, changed, fields, SECRET, now)
-
-
-def changed_text(text: str, data: st.DataObject) -> str:
-    at = data.draw(st.integers(0, len(text) - 1))
-    how = data.draw(st.sampled_from(["replace", "insert", "delete"]))
-    other = "" if how == "delete" else data.draw(st.sampled_from(MUTABLE))
-    return text[:at] + other + text[at + (how != "insert") :]

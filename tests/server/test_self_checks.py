@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from forebay.server.self_checks import (
     SelfCheck,
     check_disks,
@@ -126,21 +128,13 @@ def test_a_slow_disk_is_told_how_fast_it_should_be() -> None:
     assert (slow.state, slow.finding) == ("warning", said)
 
 
-def test_an_ssd_directory_among_other_files_is_found(tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("not a cache")
-    rest = f'[ssd]\npath = "{tmp_path}"\nsize = "16MiB"\n'
+@pytest.mark.parametrize(("table", "own"), [("ssd", "a Forebay's directory"), ("journal", "a journal")])
+def test_a_directory_among_other_files_is_found(tmp_path: Path, table: str, own: str) -> None:
+    (tmp_path / "thesis.txt").write_text("neither a cache nor a journal")
+    rest = f'[{table}]\npath = "{tmp_path}"\nsize = "16MiB"\n'
     _space, content = check_disks(settings_of(FakeOrigin(), endpoint="http://h", rest=rest))
-    assert (content.state, content.finding.partition(":")[0]) == ("failed", "ssd.path")
-    assert "neither empty nor a Forebay's directory" in content.finding
-    assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
-
-
-def test_a_journal_among_other_files_is_found(tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("not a journal")
-    rest = f'[journal]\npath = "{tmp_path}"\nsize = "16MiB"\n'
-    _space, content = check_disks(settings_of(FakeOrigin(), endpoint="http://h", rest=rest))
-    assert (content.state, content.finding.partition(":")[0]) == ("failed", "journal.path")
-    assert "neither empty nor a journal" in content.finding
+    assert (content.state, content.finding.partition(":")[0]) == ("failed", f"{table}.path")
+    assert f"neither empty nor {own}" in content.finding
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
 
 
