@@ -38,7 +38,7 @@ WARMING: Final = 10
 """Passes until the blocks of the shards are in memory files, of which a few fill with each."""
 PASS_SECONDS: Final = 0.15
 COLD: Final = 200
-"""Files of the cold loops: loose ones take a round trip each."""
+"""Files at most of the cold loop over loose ones, which take a round trip each."""
 INDEX: Final = "packed/small/index.fbpack"
 RULE: Final = f'\n[[rules]]\npath = "{BUCKET}/small/**"\npacked = "packed/**"\nfreshness = "immutable"\n'
 TRAINER: Final[dict[str, Any]] = {"access_key": "trainer", "secret_key": "trainer-secret", "region": "us-east-1"}
@@ -159,7 +159,7 @@ def main(files: int) -> None:
         directory = Path(text)
         with running_origin(directory, {"small": Objects(SIZE, files)}, [Link(ROUND_TRIP)], pinned=False) as origin:
             with running(directory, origin, "first") as (forebay, client, server):
-                loose = seconds(lambda: read_objects(client, cold), COLD)
+                loose = seconds(lambda: read_objects(client, cold), len(cold))
                 pack(forebay)
                 local = directory / "files"
                 paths = [str(local / key) for key in keys]
@@ -185,7 +185,7 @@ def main(files: int) -> None:
                         server,
                     )
                     print(f"socket: {near.stats.requests}, fallbacks {near.stats.fallbacks}")
-            one = loose / COLD
+            one = loose / len(cold)
             print(f"cold: loose objects, one by one: {one * 1e6:.1f} us a file")
             colds: dict[str, Callable[[Client], int]] = {
                 "members, PackReader.get_many": lambda client: read_members(PackReader(client, BUCKET, INDEX), keys),
