@@ -167,6 +167,55 @@ async def test_of_bodies_whose_bytes_come_together_one_receives_a_piece() -> Non
         wait.connection.close()
 
 
+async def test_heads_that_come_together_take_turns_of_their_own() -> None:
+    turns = BodyTurns(ManualTimers())
+    turns.demand += 1
+    waits = [Wait(turns=turns) for _ in range(4)]
+    come = [wait.wire.feed(memoryview(RAW)) for wait in waits]
+    assert [len(wait.rooms) for wait in waits] == [0] * 4
+    await asyncio.sleep(0)
+    assert [len(wait.rooms) for wait in waits] == [1] * 4
+    for wait, taken in zip(waits, come, strict=True):
+        await wait.feed(RAW[taken:])
+        assert (wait.connection.buffered_body() or b"") == BODY
+        wait.connection.close()
+
+
+async def test_who_takes_it_over_before_its_head_had_a_turn() -> None:
+    async with waiting() as wait:
+        wait.turns.demand += 1
+        come = wait.wire.feed(memoryview(RAW))
+        async with asyncio.TaskGroup() as tasks:
+            reader = tasks.create_task(wait.read())
+            await asyncio.sleep(0)
+            await wait.feed(RAW[come:])
+        assert reader.result() == BODY
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_a_connection_ends_before_its_head_had_a_turn(is_lost: bool) -> None:
+    async with waiting() as wait:
+        wait.turns.demand += 1
+        wait.wire.feed(memoryview(RAW))
+        if is_lost:
+            wait.connection.connection_lost(None)
+        else:
+            wait.connection.close()
+        await asyncio.sleep(0)
+        assert wait.calls == is_lost
+        assert len(wait.rooms) == is_lost
+
+
+async def test_what_is_no_head_fails_in_its_turn() -> None:
+    async with waiting() as wait:
+        wait.turns.demand += 1
+        wait.wire.feed(memoryview(b"HTTP/1.1 206 Fine\r\nNo colon\r\n\r\n" + BODY))
+        await asyncio.sleep(0)
+        assert wait.wire.closed
+        with pytest.raises(ConnectionFault):
+            await wait.connection.response_head(5.0)
+
+
 async def test_without_room_its_reader_gets_it_piece_by_piece() -> None:
     async with waiting(has_room=False) as wait:
         head = wait.wire.feed(memoryview(RAW))

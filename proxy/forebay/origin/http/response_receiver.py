@@ -117,6 +117,8 @@ class ResponseReceiver(ReceiveWait):
     def _receive_head(self, nbytes: int) -> None:
         """Keeps `nbytes` of a head and what follows it, and wakes the reader once the head is whole."""
         head, received = None, self.shared.received
+        if nbytes == len(received) and self._puts_off_head(nbytes):
+            return
         if self._on_ready is not None and self._templates is not None and not self._buffer:
             head = matched_head(received, nbytes, self._templates)
         if head is not None:
@@ -127,6 +129,38 @@ class ResponseReceiver(ReceiveWait):
             self._end_part(nbytes)
         elif self._stop >= len(received):
             self._pause()
+
+    def _puts_off_head(self, nbytes: int) -> bool:
+        """Keeps a whole head in front of a large body, to be looked at in a turn of its own, where many of them may come
+        together while clients wait. Returns whether it does."""
+        if self._large is None or self._on_ready is None or self._buffer or not self._large.turns.is_beside_demand:
+            return False
+        kept = self.shared.received[:nbytes]
+        try:
+            self._has_raw_head = head_size(kept, 0, nbytes) > 0
+        except MalformedHttp:
+            return False
+        if self._has_raw_head:
+            self._buffer, self._stop = kept, nbytes
+            self._pause()
+            self._loop.call_soon(self._take_head)
+        return self._has_raw_head
+
+    def _take_head(self) -> None:
+        """Goes on with a head that was put off, unless the reader has, or the connection has ended."""
+        if not self._has_raw_head or self._on_ready is None or self._transport is None:
+            return
+        kept, stop = cast("bytearray", self._buffer), self._stop
+        head = matched_head(kept, stop, self._templates) if self._templates is not None else None
+        if head is not None:
+            self._has_raw_head = False
+            self._begin_body(head, kept, len(head.text), stop)
+        else:
+            self._parse_head()
+        if self._head is None:
+            self._resume()  # it was informational, or malformed
+        elif not self._wake_reader():
+            self._end_part(0)
 
     def _keep_head(self, nbytes: int) -> bool:
         """Keeps `nbytes` of a head and what follows it. Returns whether the reader has something to do."""
@@ -172,7 +206,7 @@ class ResponseReceiver(ReceiveWait):
         large, count = self._large, stop - start
         room = large.make_room(head) if large is not None and count < self._left > WHOLE_LIMIT else None
         if room is not None:
-            room[:count] = received[start:stop]
+            room[:count] = memoryview(received)[start:stop]
             self._buffer, self._stop = room, count
         elif count:
             self._keep(received, start, stop)
