@@ -131,8 +131,8 @@ class ResponseReceiver(ReceiveWait):
             self._pause()
 
     def _puts_off_head(self, nbytes: int) -> bool:
-        """Keeps a whole head in front of a large body, to be looked at in a turn of its own, where many of them may come
-        together while clients wait. Returns whether it does."""
+        """Keeps a whole head in front of a large body, to be looked at in a step of its own: beside demand, as many of
+        them may come together. Returns whether it does."""
         if self._large is None or self._on_ready is None or self._buffer or not self._large.turns.is_beside_demand:
             return False
         kept = self.shared.received[:nbytes]
