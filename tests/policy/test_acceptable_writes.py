@@ -61,6 +61,33 @@ def test_metadata_outside_ascii_goes_through(value: str) -> None:
     assert obstacle("PutObject", [], headers) == "the value of its header x-amz-meta-name"
 
 
+@pytest.mark.parametrize("name", ["x-amz-meta-step", "Cache-Control", "Content-Language", "Expires"])
+def test_a_repeated_header_of_an_object_goes_through(name: str) -> None:
+    """Origins keep the first value, the last one, or a list of both."""
+    headers = CIMultiDict([("Accept", "a"), ("Accept", "b"), (name.lower(), "a")])
+    assert obstacle("PutObject", [], headers) is None
+    headers = CIMultiDict([(name.lower(), "a"), (name, "b")])
+    assert obstacle("PutObject", [], headers) == f"its repeated header {name.lower()}"
+
+
+@pytest.mark.parametrize(
+    ("coding", "is_framed", "goes_through"),
+    [
+        ("gzip", False, False),
+        ("", False, True),
+        ("gzip, AWS-chunked", False, True),
+        ("gzip,aws-chunked", True, False),
+    ],
+)
+def test_a_coding_that_an_origin_may_drop_goes_through(coding: str, *, is_framed: bool, goes_through: bool) -> None:
+    """Without the framing aws-chunked is metadata to some origins, and to others nothing."""
+    headers = CIMultiDict(PLAIN | {"content-encoding": coding})
+    if is_framed:
+        headers["x-amz-decoded-content-length"] = "1"
+    reason = "the value of its header Content-Encoding" if goes_through else None
+    assert obstacle("PutObject", [], headers) == reason
+
+
 @pytest.mark.parametrize(
     ("metadata", "goes_through"),
     [

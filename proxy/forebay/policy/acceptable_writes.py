@@ -11,6 +11,8 @@ origin, after the pending writes of its object.
                                 metadata beyond the limits of some origins: one of them would refuse it later
                                 a key that some origins refuse: likewise
                                 metadata outside ASCII: origins answer it in a form of their own (RFC 2047)
+                                a repeated header of the object, an empty Content-Encoding, or one of aws-chunked
+                                without that framing: origins keep them in different ways
                                 an expected owner, a version, an append: only the origin knows
                                 a header that this origin alone has (Swift's X-Delete-After): only it obeys that
 
@@ -61,6 +63,10 @@ _REFUSED_SEGMENT: Final = re.compile(r"(?:^|/)(?:\.{0,2}/|\.{1,2}$)")
 _DEFAULT_CLASS: Final = ("x-amz-storage-class", "STANDARD")
 """The default of a bucket, which s3cmd sends with every write."""
 _ENCRYPTION: Final = "x-amz-server-side-encryption"
+_FACTS: Final = ("cache-control", "content-", "expires", _METADATA)
+"""Beginnings of the headers that an object is stored with."""
+_ENCODING: Final = "Content-Encoding"
+_DECODED_LENGTH: Final = "x-amz-decoded-content-length"
 _CONDITIONS: Final = frozenset({"if-match", "if-none-match", "if-modified-since", "if-unmodified-since"})
 
 
@@ -86,9 +92,14 @@ def obstacle(
     for name in query:
         if name.lower() not in _QUERY:
             return f"its parameter {name}"
-    names = tuple(headers)
+    names = tuple(headers)  # a repeated name is one key
     if extensions and (extended := _extension_in(names, extensions)) is not None:
         return f"its header {extended}"
+    coding = headers.get(_ENCODING)
+    if coding is not None and (not coding or ("aws-chunked" in coding.lower() and _DECODED_LENGTH not in headers)):
+        return f"the value of its header {_ENCODING}"
+    if len(headers) != len(names) and (repeated := _repeated_fact(headers)) is not None:
+        return f"its repeated header {repeated}"
     if _are_plain(names):
         return None
     metadata: list[tuple[int, int]] = []
@@ -120,6 +131,12 @@ def key_obstacle(key: str) -> str | None:
     ):
         return "a segment of its key"
     return None
+
+
+def _repeated_fact(headers: Headers) -> str | None:
+    """Returns the name of a header of the object that is there more than once; None: there is none."""
+    facts = (name for name in headers if name.lower().startswith(_FACTS))
+    return next((name for name in facts if len(headers.getall(name)) > 1), None)
 
 
 @lru_cache(maxsize=256)  # the requests of a client have the same names each time
