@@ -1,6 +1,8 @@
 """What somebody else writes between the acknowledgement and the arrival is noticed, and not overwritten."""
 
 import asyncio
+import base64
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from forebay.core.cooperative import run_to_completion
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
+from forebay.peers.peer_codec import encode_name
 from harness.clients import path_of
 from harness.fake.actions import FORBIDDEN, ChangeHeaders, Drop, HoldHead, HoldRequest, Respond
 from harness.fake.gate import Gate
@@ -169,6 +172,38 @@ async def test_a_write_that_goes_through_meanwhile_is_no_conflict(tmp_path: Path
         await rig.put("a/object", b"accepted meanwhile")
         gate.open()
         assert (await through).status == 200
+        await rig.settled()
+        assert at_origin(origin, "a/object") == b"accepted meanwhile"
+
+
+async def test_a_batch_delete_that_goes_through_is_no_conflict(tmp_path: Path) -> None:
+    """What is accepted meanwhile replaces an object that Forebay itself has deleted."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await _seen(rig, origin)
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), operation="DeleteObjects")
+        document = b"<Delete><Object><Key>a/none</Key></Object><Object><Key>a/object</Key></Object></Delete>"
+        md5 = ("Content-MD5", base64.b64encode(hashlib.md5(document, usedforsecurity=False).digest()).decode())
+        headers = (md5, ("x-forebay-durability", "origin"))
+        through = TaskRegistry().spawn(rig.client().request("POST", "/ckpt?delete", headers, document), "delete")
+        await gate.reached()
+        assert (await rig.client().request("GET", path_of("ckpt", "a/object"))).body == b"known"
+        await rig.put("a/object", b"accepted meanwhile")
+        gate.open()
+        assert (await through).headers["x-forebay-durable"] == "origin"
+        await rig.settled()
+        assert at_origin(origin, "a/object") == b"accepted meanwhile"
+
+
+async def test_a_conflict_with_another_worker_ends(tmp_path: Path) -> None:
+    """Its write had gone through, and its message comes after the look at the origin."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await _seen(rig, origin)
+        origin.store.put("ckpt", "a/object", b"by another worker")
+        await rig.put("a/object", b"accepted meanwhile")
+        await run_loop_until(lambda: ("a/object", True) in _stuck(rig))
+        name = encode_name(ObjectName("ckpt", "a/object"))
+        rig.write_back.receive_made({"name": name, "etag": md5_etag(b"by another worker")})
         await rig.settled()
         assert at_origin(origin, "a/object") == b"accepted meanwhile"
 

@@ -20,7 +20,7 @@ from forebay.peers.peer_codec import decode, decode_name
 from forebay.protocol.header_map import Headers
 from forebay.protocol.operations import Effect
 from forebay.protocol.target import Target
-from forebay.protocol.xml.s3_documents import ListedKey
+from forebay.protocol.xml.s3_documents import ListedKey, listed_keys, refused_keys
 from forebay.storage.journal.log_writer import RecordId
 from forebay.write.back.accept.part_listing import parts_document
 from forebay.write.back.accept.write_proofs import proof_of
@@ -42,6 +42,7 @@ from forebay.write.back.write_back_context import (
     WriteBackWorker,
 )
 from forebay.write.back.write_barriers import WriteBarriers
+from forebay.write.conditional_writes import ABSENT
 from forebay.write.forward_request import WriteContext
 from forebay.write.packed_deletions import PackedDeletion
 
@@ -170,24 +171,47 @@ class WriteBack:
         result: bytes = b"",
     ) -> None:
         """Notes how the origin has answered a write that went through. `etag`: of the object, if it made one;
-        `document`, `result`: what the client has sent of a completion, and the origin has answered."""
+        `document`, `result`: what the client has sent of a completion or a batch delete, and the origin has answered.
+        """
         if context.forward.target.key is None:
-            if context.forward.operation.effect is not Effect.LISTED_KEYS and status < 300:
-                self.proofs.forget_bucket(context.forward.target.bucket or "")
+            if 200 <= status < 300:
+                self._learn_of_bucket(context, document, result)
             return
         name = context.forward.target.name
         await self._moved_requests.learn(context, status, headers, document, result)
         operation = context.forward.operation.name
         proof = proof_of(operation, name) if context.forward.identity is None else None  # it is of Forebay's own right
         if 200 <= status < 300:
-            if name in self.pending:  # accepted meanwhile, and so carried out after this one
-                self._versions.made(name, etag)
-                self.exchange.announce_written_through(name, etag)
+            self._written_through(name, etag)
             self.proofs.learn(name.bucket, headers)
             if proof is not None:
                 self.proofs.add(proof)
         elif proof is not None and status in _REFUSALS and not (status == 404 and operation in _MISS_ANOTHER):
             self.proofs.revoke(proof)
+
+    def _learn_of_bucket(self, context: WriteContext, document: bytes, result: bytes) -> None:
+        bucket = context.forward.target.bucket or ""
+        if context.forward.operation.effect is not Effect.LISTED_KEYS:
+            self.proofs.forget_bucket(bucket)
+            return
+        refused = refused_keys(result)
+        for listed in listed_keys(document):
+            if listed.key not in refused:
+                self._written_through(ObjectName(bucket, listed.key), ABSENT)
+
+    def _written_through(self, name: ObjectName, etag: str) -> None:
+        """The origin has another version of an object, by a write that went through. `etag`: of it, or ABSENT."""
+        if name in self.pending:  # accepted meanwhile, and so carried out after this one
+            self._made(name, etag)
+            self.exchange.announce_written_through(name, etag)
+
+    def _made(self, name: ObjectName, etag: str) -> None:
+        """This node has made a version at the origin. A write that has met it there before this was known is no
+        conflict."""
+        self._versions.made(name, etag)
+        for entry in self.drainer.stopped:
+            if entry.is_conflict and entry.write.name == name:
+                self.drainer.retry(entry.version.record)
 
     async def answer_listing(self, operation: str, target: Target, *, is_own: bool) -> bytes | None:
         """Returns the answer to a ListParts or ListMultipartUploads that shows uploads of the journal; None: the origin
@@ -218,7 +242,7 @@ class WriteBack:
     def receive_made(self, message: Document) -> None:
         """Another worker had a write go through. Raises PeerUnavailable for a malformed message."""
         name, etag = decode(lambda: (decode_name(message["name"]), str(message["etag"])))
-        self._versions.made(name, etag)
+        self._made(name, etag)
 
     def _deciding(self, context: WriteContext) -> AbstractAsyncContextManager[None]:
         """A context in which one request of the node has the origin decide about the completion of an upload. Raises
