@@ -13,7 +13,7 @@ from boto3.s3.transfer import TransferConfig
 
 from forebay.core.task_registry import TaskRegistry
 from harness.clients import RawClient, boto_client, path_of
-from harness.fake.actions import HoldRequest
+from harness.fake.actions import HoldRequest, Respond
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.forebay_process import ForebayProcess, forebay_process
@@ -44,6 +44,23 @@ async def test_while_it_ends_pending_writes_arrive_and_new_ones_go_through(tmp_p
         answer = await through
         assert (answer.status, answer.headers["x-forebay-durable"], await ending) == (200, "origin", 0)
         assert (at_origin(origin, "a/pending"), at_origin(origin, "a/new")) == (b"acknowledged", b"new")
+
+
+async def test_the_end_does_not_wait_for_a_person(tmp_path: Path) -> None:
+    """Neither for a stuck write, nor for what comes after it; for others it does."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig, asyncio.timeout(30):
+        await rig.prove()
+        gate, tasks = Gate(), TaskRegistry()
+        origin.faults.add(Respond(403, "AccessDenied"), method="PUT", key="a/stuck")
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/sent")
+        await rig.put("a/sent", b"sent")
+        await gate.reached()
+        await rig.put("a/stuck", b"stuck")
+        await rig.put("a/after", b"after")
+        ending = tasks.spawn(rig.write_back.watch.stop(60.0), "end")
+        gate.open()
+        assert await ending == 2
+        assert at_origin(origin, "a/sent") == b"sent"
 
 
 async def test_while_it_ends_no_write_waits_for_an_origin_that_is_away(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 start        shows the pending writes of earlier runs to readers again, and has them carried out
 run          takes over from a drainer that has ended; aborts uploads that a stop has left; reclaims, or looks for
              records settled without a message
-stop         waits for pending writes, for a bounded time; logs how many are left in the journal
+stop         waits for pending writes, for a bounded time, but not for those that wait for a person; logs how many
+             are left in the journal
 """
 
 import asyncio
@@ -17,8 +18,10 @@ from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.recovery_scan import JournalScan
 from forebay.write.back.drain.own_uploads import OwnUploads
 from forebay.write.back.drain_duty import DrainDuty
+from forebay.write.back.node_flush import waits_for_person
 from forebay.write.back.record_parts import RecordParts
 from forebay.write.back.write_back_context import JournalState
+from forebay.write.back.write_barriers import wait_unless
 
 T = TypeVar("T")
 
@@ -160,11 +163,12 @@ class JournalWatch:
         self._exchange.forget_here(_settled(known, scan))
 
     async def stop(self, seconds: float, hurry: asyncio.Event | None = None) -> int:
-        """Gives pending writes so many seconds, or until `hurry` is set. Returns how many are left in the journal."""
+        """Gives pending writes so many seconds, or until `hurry` is set, or all that are left wait for a person.
+        Returns how many are left in the journal."""
         self._room.is_ending = self._room.is_finishing = True
         if self._duty.is_taken:
             async with asyncio.TaskGroup() as group:
-                settled = group.create_task(self._pending.wait_settled(lambda _: True))
+                settled = group.create_task(self._wait_settled())
                 waits = [settled, group.create_task((hurry or asyncio.Event()).wait())]
                 await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 for wait in waits:
@@ -172,6 +176,13 @@ class JournalWatch:
             if left := len(self._shown.writes):
                 _log.warning("left in the journal for the next start: %d of the acknowledged writes", left)
         return len(self._shown.writes)
+
+    async def _wait_settled(self) -> None:
+        """Waits until no write is left that may arrive."""
+        with suppress(TimeoutError):
+            await wait_unless(
+                self._pending.wait_settled(lambda _: True), lambda: waits_for_person(self._shown, self._pending)
+            )
 
 
 def _settled(known: frozenset[RecordId], scan: JournalScan) -> frozenset[RecordId]:

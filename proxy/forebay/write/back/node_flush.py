@@ -96,6 +96,14 @@ class NodeFlush:
                 yield record, write
 
 
+def waits_for_person(shown: ShownRecords, pending: PendingObjects) -> bool:
+    """Returns whether all writes that are left, of all buckets, wait for a person."""
+    stuck = _StuckWrites(shown, pending)
+    if not stuck.by_record:
+        return False
+    return all(stuck.delays(record, write) for record, write in shown.writes.items() if record not in shown.unsettled)
+
+
 class _StuckWrites:
     """The writes that are left to a person, at a moment."""
 
