@@ -132,7 +132,9 @@ class RequestTurns:
     def try_acquire(self, principal: str, *, paced: bool = False) -> Turn | None:
         """Returns a turn if one is free now."""
         self._principals.add(principal)
-        return self._grant(principal, paced) if self._allows(principal, paced) else None
+        # Below its own capacity nobody has too many: nearly all reads.
+        is_free = (not paced and self.in_use < self.own_capacity) or self._allows(principal, paced)
+        return self._grant(principal, paced) if is_free else None
 
     async def acquire(self, principal: str, wait_seconds: float, *, paced: bool = False) -> Turn:
         """Returns a turn. Raises Throttled when there was none for `wait_seconds`; with 0, at once."""
@@ -198,8 +200,6 @@ class RequestTurns:
     def _allows(self, principal: str, paced: bool) -> bool:
         if self.in_use >= self.capacity:
             return False
-        if not paced and self.in_use < self.own_capacity:
-            return True  # nobody has more than that: nearly all reads
         return not self._has_its_share(principal, paced) and (not paced or len(self._paced) < self.paced_capacity)
 
     def _has_its_share(self, principal: str, paced: bool) -> bool:

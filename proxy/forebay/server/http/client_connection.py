@@ -167,7 +167,8 @@ class ClientConnection(SendingConnection):
                 break
             start, end = end, data.find(_END, end) + len(_END)
             if isinstance(answer, AdmittedRead):
-                self._write_small(small)
+                if small:
+                    self._write_small(small)
                 self._pending = data[start:]
                 self._is_reading = True
                 self._requests.read(answer, self, self)

@@ -3,7 +3,8 @@
 - Counters and histograms are plain numbers, changed as things happen: for a hit or a miss, a few additions to numbers
   of its own, which are folded into the counters when these are read. They are written as text at a scrape
   (forebay.server.telemetry.exposition), in steps. Gauges are read at a scrape.
-- Requests are counted on the event loop only. The SSD tier emits events from threads of its own, so events take a lock.
+- Requests and fetches are counted on the event loop only. The SSD tier emits events from threads of its own, so the
+  other events take a lock.
 - forebay.server.telemetry.metric_table lists all metrics with their meaning.
 """
 
@@ -243,40 +244,39 @@ class Metrics:
         self.count("forebay_refused_total", error.code)
 
     def observe(self, event: events.Event) -> None:
-        """Counts an event. From any thread."""
-        with self._lock:
-            # Those of every miss, without patterns, which cost more than the counting.
-            if isinstance(event, events.BlockFetched):
-                size, rule = event
-                self._flights[()] += 1
-                if size:
-                    self._fetched[(rule,)] += size
-                    self._rules[rule].fetched += size
-            elif isinstance(event, events.OriginAnswered):
-                operation, status, seconds, origin = event
-                self._answers[operation, str(status), origin] += 1
-                self._answer_times[(operation,)].add(seconds)
-            elif isinstance(event, events.BytesWarmed):
-                self._rules[event.rule].warmed += event.size
-            elif isinstance(event, events.OriginBytesRead):
-                size, rule = event
+        """Counts an event. From any thread, but for the events of fetches, which come from the event loop."""
+        # Those of every miss, without patterns, which cost more than the counting, and without the lock.
+        if isinstance(event, events.BlockFetched):
+            size, rule = event
+            self._flights[()] += 1
+            if size:
                 self._fetched[(rule,)] += size
                 self._rules[rule].fetched += size
-            elif isinstance(event, events.FlightStarted):
-                self._flights[()] += event[0]
-            elif isinstance(event, events.BlocksAdmitted):
-                tier, blocks, size = event
-                self._admitted[0][(tier,)] += blocks
-                self._admitted[1][(tier,)] += size
-            elif isinstance(event, events.BlocksEvicted):
-                tier, blocks, size, reason = event
-                self._evicted[0][tier, reason] += blocks
-                self._evicted[1][tier, reason] += size
-            else:
+        elif isinstance(event, events.OriginAnswered):
+            operation, status, seconds, origin = event
+            self._answers[operation, str(status), origin] += 1
+            self._answer_times[(operation,)].add(seconds)
+        elif isinstance(event, events.BytesWarmed):
+            size, rule = event
+            self._rules[rule].warmed += size
+        elif isinstance(event, events.OriginBytesRead):
+            size, rule = event
+            self._fetched[(rule,)] += size
+            self._rules[rule].fetched += size
+        elif isinstance(event, events.FlightStarted):
+            self._flights[()] += event[0]
+        else:
+            with self._lock:
                 self._observe_other(event)
 
     def _observe_other(self, event: events.Event) -> None:
         match event:
+            case events.BlocksAdmitted(tier, blocks, size):
+                self._admitted[0][(tier,)] += blocks
+                self._admitted[1][(tier,)] += size
+            case events.BlocksEvicted(tier, blocks, size, reason):
+                self._evicted[0][tier, reason] += blocks
+                self._evicted[1][tier, reason] += size
             case events.FlightJoined():
                 self.count("forebay_flights_joined_total")
             case events.OwnerMissed():

@@ -325,17 +325,18 @@ class MemoryTier:
 
     def _evict(self, limit: int) -> None:
         evicted: list[int] = []
-        while self.used > self._capacity and limit > 0 and (self._blocks or self.heads):
+        heads, capacity = self.heads, self._capacity
+        while limit > 0 and (used := self.used) > capacity and (self._blocks or heads):
             limit -= 1
             if self.arenas.sparse:
                 evicted += (gone := self._retire_arena())
                 limit -= len(gone)
-            elif self.heads.transient_excess(self._capacity):
+            elif heads.transient_used and heads.transient_excess(capacity):
                 self._drop_transient_head()
-            elif self._blocks and (not self.heads or self.heads.used * 2 <= self._capacity):
-                evicted.append(self._drop_block(self._order.next_to_go(self._capacity, self.used)))
+            elif self._blocks and heads.used * 2 <= capacity:
+                evicted.append(self._drop_block(self._order.next_to_go(capacity, used)))
             else:
-                self._evict_head(self.heads.oldest())
+                self._evict_head(heads.oldest())
         if evicted:
             self.counts.evict(evicted, "resize" if self._is_shrinking else "capacity")
 
