@@ -14,6 +14,7 @@ from forebay.policy.recognition import (
     PARTED_AT_ONCE,
     PARTED_OF,
     FollowedReader,
+    ReadSample,
     Recogniser,
     RecordingMatch,
     judge,
@@ -43,6 +44,23 @@ def test_a_fixed_seed_is_recognised_at_its_beginning(count: int, workers: int, b
     reads, match = found
     assert reads <= 64
     assert match.position <= 4 * workers * batch
+
+
+@pytest.mark.parametrize("count", [600, 3000, 20_000])
+def test_a_fixed_seed_is_recognised_sparsely(count: int) -> None:
+    order = shuffled(sample_keys(count), 1)
+    recogniser = Recogniser(index_of(order))
+    found = [recogniser.observe_sparsely(ReadSample(hashes_of(order[at : at + 128]))) for at in range(0, 384, 128)]
+    assert any(match is not None and match.position < 256 for match in found)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 1 << 30), st.sampled_from([600, 3000]))
+def test_another_seed_is_not_recognised_sparsely(seed: int, count: int) -> None:
+    keys = sample_keys(count)
+    recogniser = Recogniser(index_of(shuffled(keys, -1 - seed)))
+    other = hashes_of(shuffled(keys, seed))
+    assert all(recogniser.observe_sparsely(ReadSample(other[at : at + 64])) is None for at in range(0, count, 64))
 
 
 def test_a_restart_from_a_checkpoint_is_recognised_where_it_is() -> None:

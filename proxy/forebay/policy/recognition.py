@@ -29,7 +29,7 @@ from operator import sub
 from typing import Final
 
 from forebay.core.read_hashes import ReadHashes
-from forebay.policy.anchor_index import AnchorIndex
+from forebay.policy.anchor_index import AnchorIndex, anchors_below
 
 WINDOW: Final = 64
 """The latest anchors that are judged."""
@@ -143,6 +143,21 @@ def _are_in_row(positions: Sequence[int]) -> bool:
     )
 
 
+class ReadSample:
+    """Some reads, and those of them below a threshold, which are searched for once for all recordings."""
+
+    def __init__(self, hashes: ReadHashes) -> None:
+        self.hashes = hashes
+        self._below: dict[int, ReadHashes] = {}
+
+    def below(self, threshold: int) -> ReadHashes:
+        """Returns the hashes below `threshold`, in order."""
+        found = self._below.get(threshold)
+        if found is None:
+            found = self._below[threshold] = anchors_below(self.hashes, threshold)
+        return found
+
+
 class Recogniser:
     """Compares the reads of one reader with one recording."""
 
@@ -156,9 +171,18 @@ class Recogniser:
 
     def observe(self, hashes: ReadHashes) -> RecordingMatch | None:
         """Adds reads. Returns where they are in the recording; None: they go another way, or it is too early to say."""
+        return self._observe(self._index.anchors(hashes), self._index.positions)
+
+    def observe_sparsely(self, sample: "ReadSample") -> RecordingMatch | None:
+        """Adds reads behind which nobody waits: as `observe`, but by fewer anchors, and so later, unless somebody has
+        followed the recording."""
+        if self._index.is_dictionary:
+            return self.observe(sample.hashes)
+        threshold, positions = self._index.sparse
+        return self._observe(sample.below(threshold), positions)
+
+    def _observe(self, anchors: ReadHashes, positions: dict[int, int]) -> RecordingMatch | None:
         index = self._index
-        positions = index.positions
-        anchors = index.anchors(hashes)
         if not anchors:
             return None
         self._positions.extend(map(positions.get, anchors[-WINDOW:], repeat(-1)))

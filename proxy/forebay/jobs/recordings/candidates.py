@@ -5,7 +5,7 @@
 Comparing costs most of all, so while nothing matches it is done seldom: at first all reads are compared, later a part
 of them. A recording that the reader has parted from twice is not tried again before the next epoch. A few first reads
 tell a recording (policy.recognition.judge_beginning) only if they tell no other: a job may read the same few objects
-before each epoch.
+before each epoch. While nothing is missed nobody waits, and one in eight reads is compared.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from typing import Final
 from forebay.core.read_hashes import ReadHashes
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.recording import Recording
-from forebay.policy.recognition import Recogniser, RecordingMatch
+from forebay.policy.recognition import ReadSample, Recogniser, RecordingMatch
 
 MAX_CANDIDATES: Final = 16
 """Recordings that the reads are compared with, the latest used first."""
@@ -75,8 +75,9 @@ class RecordingCandidates:
         for _, recogniser in self._recognisers.values():
             recogniser.forget()
 
-    def compare(self, hashes: ReadHashes) -> tuple[Recording, RecordingMatch] | None:
-        """Adds reads. Returns the recording that the latest ones go along best."""
+    def compare(self, hashes: ReadHashes, *, missed: bool = True) -> tuple[Recording, RecordingMatch] | None:
+        """Adds reads. Returns the recording that the latest ones go along best. `missed`: whether one of them was not
+        cached, so that a recording should be found soon."""
         middle = (
             self._compared + min(len(hashes), self._attentive) // 2
         )  # a batch is in the stretch that has most of it
@@ -87,8 +88,9 @@ class RecordingCandidates:
             self._load()
         best: tuple[Recording, RecordingMatch] | None = None
         beginnings = list[tuple[Recording, RecordingMatch]]()
+        sample = ReadSample(hashes)
         for recording, recogniser in self._recognisers.values():
-            match = recogniser.observe(hashes)
+            match = recogniser.observe(hashes) if missed else recogniser.observe_sparsely(sample)
             if match is None or self._parted[recording.id] >= MAX_PARTED:
                 continue
             if match.is_beginning:

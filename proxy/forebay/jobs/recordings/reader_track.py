@@ -291,7 +291,7 @@ class ReaderTrack:
 
     def _compare(self, hashes: ReadHashes) -> None:
         """Looks for a recording that the latest reads go along."""
-        best = self._candidates.compare(hashes)
+        best = self._candidates.compare(hashes, missed=self._missed)
         if best is not None:
             recording, match = best
             self._followed = recording, FollowedReader(recording.index, match)
