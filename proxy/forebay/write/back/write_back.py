@@ -194,6 +194,8 @@ class WriteBack:
         if context.forward.operation.effect is not Effect.LISTED_KEYS:
             self.proofs.forget_bucket(bucket)
             return
+        if not len(self.pending):
+            return
         refused = refused_keys(result)
         for listed in listed_keys(document):
             if listed.key not in refused:
