@@ -197,3 +197,22 @@ async def test_a_client_that_leaves_at_once_is_no_error(tmp_path: Path) -> None:
             await asyncio.sleep(0)  # aiohttp's task runs
         gc.collect()
         assert not failures
+
+
+async def test_unsigned_reads_of_a_connection_are_admitted_each(tmp_path: Path) -> None:
+    grants = '[auth.anonymous]\ngrants = [{ path = "*/open/**", allow = ["read"] }]\n'
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=grants) as rig:
+        origin.is_public = lambda _: True
+        for key in ("open/1", "open/2", "closed/3"):
+            origin.store.put("b", key, key.encode())
+        connection, transport = rig.worker.listener.server(), Written()
+        connection.connection_made(transport)
+        for number, key in enumerate(("open/1", "open/2", "closed/3", "open/1"), 1):
+            connection.data_received(f"GET {path_of('b', key)} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            await transport.until(b"HTTP/1.1 ", number)
+        await transport.until(b"open/1", 2)
+        statuses = [piece[:3] for piece in transport.content.split(b"HTTP/1.1 ")[1:]]
+        assert statuses == [b"200", b"200", b"403", b"200"]
+        assert transport.content.count(b"\r\n\r\nopen/2") == 1
+        assert b"\r\n\r\nclosed/3" not in transport.content
+        connection.connection_lost(None)
