@@ -38,6 +38,18 @@ def test_a_set_read_in_new_orders_that_does_not_fit_wants_epoch() -> None:
     assert advice.reasons[1].startswith('Set eviction = "epoch": it hits 50 % of what is read again, 3')
 
 
+def test_a_quota_is_named_where_it_bounds_the_space() -> None:
+    """Larger tiers alone would gain nothing."""
+    advice = advise(curve_of(shuffled(1000)), of(500), "epoch", has_quota=True)
+    assert [advice.reasons[0], advice.reasons[2]] == [
+        "The set has 1000 MiB, its quota and memory keep 500 MiB.",
+        "A quota 2 times as large hits 100 %.",
+    ]
+    assert "A larger quota gains nothing." in advise(curve_of(shuffled(400)), of(1000), "lru", has_quota=True).reasons
+    far = advise(curve_of(shuffled(1000)), of(100), "epoch", has_quota=True)
+    assert far.reasons[2] == "Even 4 times the quota hits only 40 %."
+
+
 def test_the_same_order_each_epoch_is_worth_nothing_under_lru() -> None:
     advice = advise(curve_of(unit for _ in range(3) for unit in range(1000)), of(800), "lru")
     assert advice.eviction == "epoch"

@@ -84,8 +84,11 @@ def outlooks(curve: ReuseCurve, space_at: Callable[[float], TierSpace]) -> tuple
     )
 
 
-def advise(curve: ReuseCurve, space_at: Callable[[float], TierSpace], current: Eviction) -> TierAdvice:
-    """Returns what to set for a data set with this curve where `current` is set now. `space_at`: see `outlooks`."""
+def advise(
+    curve: ReuseCurve, space_at: Callable[[float], TierSpace], current: Eviction, *, has_quota: bool = False
+) -> TierAdvice:
+    """Returns what to set for a data set with this curve where `current` is set now. `space_at`: see `outlooks`.
+    `has_quota`: whether a quota bounds the space, so that larger tiers alone would gain nothing."""
     if not curve.set_size or curve.read_again < MIN_EPOCHS * curve.set_size * 0.9:
         known = f"{_text(round(curve.read_again))} of {_text(curve.set_size)} were read a second time so far"
         return TierAdvice((), None, None, None, (f"No advice before the second epoch: {known}.",))
@@ -93,7 +96,8 @@ def advise(curve: ReuseCurve, space_at: Callable[[float], TierSpace], current: E
     present = next(row for row in rows if row.factor == 1.0)
     eviction = _eviction(present, current)
     gain = present.share(eviction) - present.share(current)
-    reasons = [f"The set has {_text(curve.set_size)}, the tiers keep {_text(present.space.of(current))}."]
+    keeper, larger = ("its quota and memory keep", "A quota") if has_quota else ("the tiers keep", "Tiers")
+    reasons = [f"The set has {_text(curve.set_size)}, {keeper} {_text(present.space.of(current))}."]
     if eviction != current:
         reasons.append(
             f'Set eviction = "{eviction}": it hits {_percent(present.share(eviction))} of what is read again, '
@@ -106,13 +110,15 @@ def advise(curve: ReuseCurve, space_at: Callable[[float], TierSpace], current: E
     enough = next((row for row in rows if row.share(eviction) >= ENOUGH), None)
     factor = None
     if present.share(eviction) >= ENOUGH:
-        reasons.append("Larger tiers gain nothing.")
+        reasons.append(f"{'A larger quota gains' if has_quota else 'Larger tiers gain'} nothing.")
     elif enough is not None:
         factor = enough.factor
-        reasons.append(f"Tiers {factor:g} times as large hit {_percent(enough.share(eviction))}.")
+        hits = "hits" if has_quota else "hit"
+        reasons.append(f"{larger} {factor:g} times as large {hits} {_percent(enough.share(eviction))}.")
     else:
         best = rows[-1]
-        reasons.append(f"Even {best.factor:g} times the tiers hit only {_percent(best.share(eviction))}.")
+        bound = "the quota hits" if has_quota else "the tiers hit"
+        reasons.append(f"Even {best.factor:g} times {bound} only {_percent(best.share(eviction))}.")
     quota = _quota(curve, present.space.of(eviction))
     if quota is not None:
         reasons.append(f"A quota of {_text(quota)} is enough for it, and leaves the rest to others.")

@@ -77,10 +77,12 @@ def advice_rows(
 
 
 def _advice(advised: AdvisedSet, pool: Pool | None, tiers: Tiers, workers: int) -> TierAdvice:
+    ssd, quota = tiers.ssd, pool.quota if pool is not None else None
     return advise(
         advised.curve,
         lambda factor: tier_space(advised, pool, tiers, workers, factor),
         pool.eviction if pool is not None else "lru",
+        has_quota=quota is not None and ssd is not None and quota < ssd.lasting_capacity,
     )
 
 
