@@ -21,7 +21,7 @@ from typing import Final, cast
 from forebay.core.errors import MalformedHttp
 from forebay.origin.http.chunked_decoder import ChunkedDecoder
 from forebay.origin.http.large_body import WHOLE_LIMIT
-from forebay.origin.http.receive_buffer import ReceiveBuffer
+from forebay.origin.http.receive_buffer import RECEIVED_BESIDE_DEMAND, ReceiveBuffer
 from forebay.origin.http.receive_wait import ReceiveWait
 from forebay.origin.http.response_head import MAX_HEAD, ResponseHead, first_head, head_size, matched_head
 from forebay.origin.http.transport_errors import malformed_response
@@ -117,7 +117,7 @@ class ResponseReceiver(ReceiveWait):
     def _receive_head(self, nbytes: int) -> None:
         """Keeps `nbytes` of a head and what follows it, and wakes the reader once the head is whole."""
         head, received = None, self.shared.received
-        if nbytes == len(received) and self._puts_off_head(nbytes):
+        if self._puts_off_head(nbytes):
             return
         if self._on_ready is not None and self._templates is not None and not self._buffer:
             head = matched_head(received, nbytes, self._templates)
@@ -131,9 +131,9 @@ class ResponseReceiver(ReceiveWait):
             self._pause()
 
     def _puts_off_head(self, nbytes: int) -> bool:
-        """Keeps a whole head in front of a large body, to be looked at in a step of its own: beside demand, as many of
-        them may come together. Returns whether it does."""
-        if self._large is None or self._on_ready is None or self._buffer or not self._large.turns.is_beside_demand:
+        """Keeps a whole head in front of a large body, to be looked at in a step of its own, as many of them may come
+        together. Returns whether it does."""
+        if nbytes < RECEIVED_BESIDE_DEMAND or self._large is None or self._on_ready is None or self._buffer:
             return False
         kept = self.shared.received[:nbytes]
         try:
