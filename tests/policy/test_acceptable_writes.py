@@ -61,6 +61,22 @@ def test_metadata_outside_ascii_goes_through(value: str) -> None:
     assert obstacle("PutObject", [], headers) == "the value of its header x-amz-meta-name"
 
 
+@pytest.mark.parametrize(
+    ("headers", "goes_through"),
+    [
+        ({}, True),
+        ({"x-amz-checksum-mode": "ENABLED"}, True),
+        ({"content-md5": "CY9rzUYh03PK3k6DJie09g=="}, False),
+        ({"x-amz-checksum-crc32": "AAAAAA=="}, False),
+        ({"x-amz-trailer": "x-amz-checksum-crc32"}, False),
+    ],
+)
+def test_a_batch_delete_without_a_checksum_goes_through(headers: dict[str, str], *, goes_through: bool) -> None:
+    """S3 and OSS refuse it."""
+    reason = obstacle("DeleteObjects", ["delete"], CIMultiDict({"x-amz-date": "d"} | headers))
+    assert (reason == "the missing checksum of its list") is goes_through
+
+
 @pytest.mark.parametrize("name", ["x-amz-meta-step", "Cache-Control", "Content-Language", "Expires"])
 def test_a_repeated_header_of_an_object_goes_through(name: str) -> None:
     """Origins keep the first value, the last one, or a list of both."""

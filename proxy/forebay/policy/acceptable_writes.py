@@ -13,6 +13,7 @@ origin, after the pending writes of its object.
                                 metadata outside ASCII: origins answer it in a form of their own (RFC 2047)
                                 a repeated header of the object, an empty Content-Encoding, or one of aws-chunked
                                 without that framing: origins keep them in different ways
+                                a batch delete without a checksum: S3 and OSS refuse it
                                 an expected owner, a version, an append: only the origin knows
                                 a header that this origin alone has (Swift's X-Delete-After): only it obeys that
 
@@ -24,6 +25,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
+from forebay.protocol.body.checksums import is_checksum
 from forebay.protocol.header_map import Headers
 from forebay.protocol.xml.xml_tree import NOT_XML
 
@@ -93,6 +95,8 @@ def obstacle(
         if name.lower() not in _QUERY:
             return f"its parameter {name}"
     names = tuple(headers)  # a repeated name is one key
+    if operation == "DeleteObjects" and not _has_checksum(headers):
+        return "the missing checksum of its list"
     if extensions and (extended := _extension_in(names, extensions)) is not None:
         return f"its header {extended}"
     coding = headers.get(_ENCODING)
@@ -131,6 +135,11 @@ def key_obstacle(key: str) -> str | None:
     ):
         return "a segment of its key"
     return None
+
+
+def _has_checksum(headers: Headers) -> bool:
+    """Whether a request names a checksum of its body."""
+    return "Content-MD5" in headers or "x-amz-trailer" in headers or any(map(is_checksum, headers))
 
 
 def _repeated_fact(headers: Headers) -> str | None:
