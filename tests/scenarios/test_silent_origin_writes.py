@@ -15,6 +15,8 @@ from harness.rig import TRAINER
 from harness.write_back_rig import WriteBackRig, at_origin
 
 DURABLE = ("x-forebay-durability", "origin")
+AGENT = ("User-Agent", "a client with a name")
+"""A client without one gets no interim response (forebay.write.interim_responses)."""
 
 
 @pytest.mark.parametrize("key", ["ckpt/a/latest", "ckpt/a/durable", "plain/object"])
@@ -28,7 +30,7 @@ def test_a_client_waits_for_the_refusal_behind_a_silent_origin(tmp_path: Path, k
             loop, gate = asyncio.get_running_loop(), Gate()
             assert isinstance(loop, JumpingLoop)
             origin.faults.add(HoldRequest(gate), method="PUT")
-            headers = (DURABLE,) if key.endswith("durable") else ()
+            headers = (DURABLE, AGENT) if key.endswith("durable") else (AGENT,)
             request = rig.client().sign("PUT", path_of(*key.split("/", 1)), headers, b"content")
             async with await rig.client().open() as connection:
                 began = loop.time()
@@ -58,7 +60,7 @@ def test_a_completion_at_a_silent_origin_is_told_and_can_be_repeated(tmp_path: P
             etag = (await oss.part(target, upload, 1, b"part")).headers["ETag"]
             listed = f"<Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>"
             document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
-            request = rig.client().sign("POST", f"{target}?uploadId={upload}", (DURABLE,), document)
+            request = rig.client().sign("POST", f"{target}?uploadId={upload}", (DURABLE, AGENT), document)
             async with await rig.client().open() as connection:
                 with loop.jumping():
                     await connection.send(request.wire)
