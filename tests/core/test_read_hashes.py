@@ -5,7 +5,7 @@ from itertools import compress
 
 import pytest
 
-from forebay.core.read_hashes import count_distinct, flags_below, numbers_among, numbers_below
+from forebay.core.read_hashes import count_distinct, flags_below, numbers_below
 from harness.loader_orders import hashes_of, sample_keys
 
 
@@ -16,13 +16,6 @@ def test_the_hashes_below_a_threshold_are_found(bits: int) -> None:
     assert numbers_below(hashes, 1 << bits) == expected
     assert list(compress(range(len(hashes)), flags_below(hashes, 1 << bits))) == expected
     assert len(expected) >= 2
-
-
-def test_the_hashes_among_those_sought_are_found() -> None:
-    hashes = hashes_of(sample_keys(300))
-    sought = {hashes[7], hashes[299], *hashes_of(["other"])}
-    assert numbers_among(hashes + hashes[7:8], sought) == [7, 299, 300]
-    assert numbers_among(hashes, set()) == []
 
 
 @pytest.mark.parametrize("repeats", [(), (999,), (990,), (930, 960), (700,), (10, 999), (1,)])

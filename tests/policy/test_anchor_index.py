@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from forebay.core.read_hashes import ReadHashes
-from forebay.policy.anchor_index import MAX_ANCHORS, MAX_SEARCHES, AnchorIndex
+from forebay.policy.anchor_index import MAX_ANCHORS, AnchorIndex
 from harness.loader_orders import hashes_of, index_of, sample_keys
 
 
@@ -55,58 +55,6 @@ def test_repeated_reads_are_refused_and_change_nothing(more: list[str]) -> None:
     assert (index.count, index.positions) == (20, index_of(keys).positions)
     assert index.extend_new(hashes_of(["new"]))
     assert index.positions == index_of([*keys, "new"]).positions
-
-
-@pytest.mark.parametrize("count", [3000, 30_000])
-def test_a_few_batches_are_searched_for_without_a_dictionary(count: int) -> None:
-    hashes = hashes_of(sample_keys(count))
-    index = AnchorIndex()
-    index.append(hashes)
-    index.append(hashes[:10])
-    expected = {found: at for at, found in enumerate(hashes) if found < index.threshold}
-    for nth in range(MAX_SEARCHES + 1):
-        assert not index.is_dictionary
-        sought = hashes[nth * 50 : nth * 50 + 100] + hashes_of(["other"])
-        found = index.find(sought)
-        assert {each: found[each] for each in sought if each in found} == {
-            each: expected[each] for each in sought if each in expected
-        }
-        assert index.find(sought[5:20]) is found
-    assert index.is_dictionary
-
-
-def test_reads_that_are_appended_are_found_without_a_dictionary() -> None:
-    index, hashes = AnchorIndex(), hashes_of(sample_keys(100))
-    index.append(hashes[:50])
-    assert index.find(hashes[40:75]).keys() == set(hashes[40:50])
-    assert index.extend(hashes[48:52]) == [(50, 48), (51, 49), (52, 52), (53, 53)]
-    assert not index.extend_new(hashes[51:60])
-    assert index.extend_new(hashes[60:65])
-    assert not index.extend_new(hashes[65:68] + hashes[65:66])
-    assert index.extend(hashes[65:66]) == [(59, 59)]
-    assert not index.is_dictionary
-    assert list(index.columns[0]) == list(hashes[:50] + hashes[50:52] + hashes[60:66])
-    index.append(hashes[70:72])
-    assert index.find(hashes[70:71]) == {hashes[70]: 60}, "searched for anew"
-
-
-def test_reads_behind_a_truncation_are_found_no_more() -> None:
-    index, hashes = AnchorIndex(), hashes_of(sample_keys(100))
-    index.append(hashes[:50])
-    assert hashes[45] in index.find(hashes[40:60])
-    index.truncate(44)
-    assert index.find(hashes[40:60]).keys() == set(hashes[40:44])
-    assert not index.is_dictionary
-
-
-@pytest.mark.parametrize(("count", "step"), [(100, 1), (600, 2), (1500, 4), (3000, 8), (30_000, 8)])
-def test_sparse_positions_are_a_share_that_is_enough(count: int, step: int) -> None:
-    index, hashes = AnchorIndex(), hashes_of(sample_keys(count))
-    for part in (hashes[:-50], hashes[-50:]):
-        index.append(part)
-        threshold, positions = index.sparse
-    assert threshold == min(index.threshold, (1 << 32) // step)
-    assert positions == {found: at for at, found in enumerate(hashes) if found < threshold}
 
 
 @pytest.mark.parametrize("is_looked_up", [False, True])

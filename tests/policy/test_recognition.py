@@ -10,15 +10,12 @@ from hypothesis import strategies as st
 from forebay.core.read_log import read_hash
 from forebay.policy.anchor_index import MAX_ANCHORS, AnchorIndex
 from forebay.policy.recognition import (
-    BEGINNING,
     PARTED_AT_ONCE,
     PARTED_OF,
     FollowedReader,
-    ReadSample,
     Recogniser,
     RecordingMatch,
     judge,
-    judge_beginning,
 )
 from harness.loader_orders import alternating, arrivals, hashes_of, index_of, sample_keys, shuffled
 
@@ -44,23 +41,6 @@ def test_a_fixed_seed_is_recognised_at_its_beginning(count: int, workers: int, b
     reads, match = found
     assert reads <= 64
     assert match.position <= 4 * workers * batch
-
-
-@pytest.mark.parametrize("count", [600, 3000, 20_000])
-def test_a_fixed_seed_is_recognised_sparsely(count: int) -> None:
-    order = shuffled(sample_keys(count), 1)
-    recogniser = Recogniser(index_of(order))
-    found = [recogniser.observe_sparsely(ReadSample(hashes_of(order[at : at + 128]))) for at in range(0, 384, 128)]
-    assert any(match is not None and match.position < 256 for match in found)
-
-
-@settings(max_examples=20)
-@given(st.integers(0, 1 << 30), st.sampled_from([600, 3000]))
-def test_another_seed_is_not_recognised_sparsely(seed: int, count: int) -> None:
-    keys = sample_keys(count)
-    recogniser = Recogniser(index_of(shuffled(keys, -1 - seed)))
-    other = hashes_of(shuffled(keys, seed))
-    assert all(recogniser.observe_sparsely(ReadSample(other[at : at + 64])) is None for at in range(0, count, 64))
 
 
 def test_a_restart_from_a_checkpoint_is_recognised_where_it_is() -> None:
@@ -137,52 +117,6 @@ def test_chance_positions_are_rarely_judged_a_match(positions: list[int]) -> Non
     if match is not None:
         near = {each for each in positions if match.position <= each <= match.position + match.spread}
         assert len(near) >= 6
-
-
-# The first reads of an epoch
-
-
-@pytest.mark.parametrize(("readers", "count"), [(4, 500), (6, 500), (4, 2500)])
-def test_a_read_of_each_worker_tells_the_beginning(readers: int, count: int) -> None:
-    order = shuffled(sample_keys(count), 1)
-    batches = [order[start : start + 16] for start in range(0, count, 16)]
-    rounds = [batches[reader][nth] for nth in range(16) for reader in range(readers)]
-    recogniser = Recogniser(index_of([*rounds, *order[16 * readers :]]))
-    match = recogniser.observe(hashes_of(rounds[:readers]))
-    assert match is not None
-    assert (match.position, match.spread, match.is_beginning) == (0, readers - 1, True)
-
-
-def test_reads_in_the_middle_are_no_beginning() -> None:
-    order = shuffled(sample_keys(500), 1)
-    recogniser = Recogniser(index_of(order))
-    assert recogniser.observe(hashes_of(order[200:204])) is None
-    recogniser = Recogniser(index_of(order))
-    recogniser.forget()
-    assert recogniser.observe(hashes_of(order[:4])) is None, "the reads before were of the epoch"
-    recogniser.forget()
-    recogniser.begin_epoch()
-    assert recogniser.observe(hashes_of(order[:4])) is not None
-
-
-def test_the_first_reads_are_a_beginning_and_later_ones_not() -> None:
-    order = shuffled(sample_keys(500), 1)
-    recogniser = Recogniser(index_of(order))
-    assert recogniser.observe(hashes_of(shuffled(order[100:], 2)[:BEGINNING])) is None
-    assert recogniser.observe(hashes_of(order[:4])) is None
-
-
-def test_one_of_four_first_reads_may_be_another() -> None:
-    assert judge_beginning([0, 1, 2, 3, -1, 5, 4], 500) is not None
-    assert judge_beginning([0, 1, -1, 3, -1, 5, -1], 500) is None
-    assert judge_beginning([0, 0, 0, 0, 0, 1, 1, 1], 500) is None, "two objects, again and again"
-
-
-@pytest.mark.parametrize("count", [40, 500, 4000])
-def test_chance_is_rarely_judged_a_beginning(count: int) -> None:
-    random = Random(1)
-    orders = [random.sample(range(count), min(count, BEGINNING)) for _ in range(1000)]
-    assert all(judge_beginning(order[:reads], count) is None for order in orders for reads in range(1, BEGINNING + 1))
 
 
 # Following

@@ -3,7 +3,6 @@
 import re
 import sys
 from array import array
-from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias
 
 ReadHashes: TypeAlias = "array[int]"
@@ -30,11 +29,6 @@ def numbers_below(hashes: ReadHashes, threshold: int) -> list[int]:
     flags = flags_below(hashes, max(threshold, _TOP_STEP))
     numbers = [found.start() for found in _FIND(flags)]
     return numbers if threshold >= _TOP_STEP else [number for number in numbers if hashes[number] < threshold]
-
-
-def numbers_among(hashes: ReadHashes, sought: AbstractSet[int]) -> list[int]:
-    """Returns the indices of the hashes that are in `sought`."""
-    return [found.start() for found in _FIND(bytes(map(sought.__contains__, hashes)))]
 
 
 def count_distinct(hashes: ReadHashes) -> int:

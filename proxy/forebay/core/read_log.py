@@ -197,7 +197,7 @@ class ReadLog:
 
     def drain(self, limit: int, now: float = 0.0) -> tuple[ReadGroup, int]:
         """Empties the log. Returns the first `limit` reads, and the number of reads that were dropped."""
-        codes, transient = array(CODE, self.codes if len(self.codes) <= limit else self.codes[:limit]), self.transient
+        codes, transient = array(CODE, self.codes[:limit]), self.transient
         dropped = len(self.codes) - len(codes)
         self.codes.clear()
         self.transient = []

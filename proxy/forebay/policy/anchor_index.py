@@ -1,9 +1,7 @@
 """The anchors of a recording: the reads whose hash lies below a threshold, and their positions. Pure.
 
 At most MAX_ANCHORS are kept: all its reads while it is small, a uniform share of them when it is large. They are in
-columns. To make a dictionary of them is most of what a recording costs, so reads that are looked up seldom, at the end
-of an epoch, are searched for in the columns (`find`), and a dictionary of one in eight (`sparse`) tells an order where
-nobody waits for the rest of a read.
+columns. A dictionary is made of them once somebody looks a read up, which while a recording is made is seldom.
 """
 
 from array import array
@@ -13,7 +11,7 @@ from itertools import compress
 from operator import ne
 from typing import Final
 
-from forebay.core.read_hashes import ReadHashes, flags_below, numbers_among, numbers_below
+from forebay.core.read_hashes import ReadHashes, flags_below, numbers_below
 
 MAX_ANCHORS: Final = 1 << 12
 """Positions that are kept of one recording: 0.4 MiB at most."""
@@ -24,26 +22,12 @@ _POSITIONS: Final = list(_COUNTED)
 """The same as objects, which the dictionaries of small recordings share."""
 _MANY: Final = 4
 """One of so many reads is an anchor: then they are not searched for one by one."""
-MAX_SEARCHES: Final = 2
-"""Searches in the columns before the dictionary is made, which takes as long as two or three of them."""
-_SPARSE: Final = 8
-_LEAST_SPARSE: Final = 256
-"""Anchors that are left at least where not all are kept."""
-
-
-def anchors_below(hashes: ReadHashes, threshold: int) -> ReadHashes:
-    """Returns the hashes that are below `threshold`, in order."""
-    if threshold >= _ALL:
-        return hashes
-    if threshold >= _ALL // _MANY:
-        return array("I", compress(hashes, flags_below(hashes, threshold)))
-    return array("I", [hashes[each] for each in numbers_below(hashes, threshold)])
 
 
 class AnchorIndex:
     """The positions of a recording's anchors."""
 
-    __slots__ = ("_at", "_found", "_hashes", "_near", "_searches", "_sought", "_sparse", "count", "threshold")
+    __slots__ = ("_at", "_found", "_hashes", "count", "threshold")
 
     def __init__(self) -> None:
         self._hashes: ReadHashes = array("I")
@@ -51,13 +35,6 @@ class AnchorIndex:
         """The position of each, ascending."""
         self._found: dict[int, int] | None = None
         """The positions by hash, if they are known."""
-        self._sought: set[int] = set()
-        """The reads that were searched for last, as long as nothing was appended without a look."""
-        self._near: dict[int, int] = {}
-        """Where those of them are that the recording has."""
-        self._searches = 0
-        self._sparse: tuple[int, int, dict[int, int]] | None = None
-        """The reads when the sparse positions were taken, and these."""
         self.threshold = _ALL
         """Hashes below it are anchors."""
         self.count = 0
@@ -75,7 +52,7 @@ class AnchorIndex:
         """An index of these anchors. `found`: their positions by hash, if known."""
         index = cls()
         index.threshold, index.count, index._hashes, index._at = threshold, count, hashes, positions
-        index._found = dict(found) if found is not None else None  # a copy takes less time than a search
+        index._found = dict(found) if found is not None else None
         return index
 
     def __len__(self) -> int:
@@ -95,41 +72,6 @@ class AnchorIndex:
             if len(self._found) < len(self._hashes):
                 self._keep_first(self._found)
         return self._found
-
-    @property
-    def is_dictionary(self) -> bool:
-        """Whether all anchors are in a dictionary by now."""
-        return self._found is not None
-
-    def find(self, hashes: Sequence[int]) -> dict[int, int]:
-        """Returns the positions of those of these reads that are anchors, and perhaps of others. Not to be changed."""
-        if self._found is not None:
-            return self._found
-        if not self._sought.issuperset(hashes):
-            if self._searches >= MAX_SEARCHES:
-                return self.positions
-            self._searches += 1
-            self._sought = set(hashes)
-            numbers = numbers_among(self._hashes, self._sought)
-            self._near = {self._hashes[each]: self._at[each] for each in reversed(numbers)}
-        return self._near
-
-    @property
-    def sparse(self) -> tuple[int, dict[int, int]]:
-        """A threshold, and the positions of the reads whose hash is below it: one of eight reads, or a larger share
-        where they are few. Not to be changed."""
-        if self._sparse is None or self._sparse[0] != self.count:
-            step = _SPARSE
-            while step > 1 and self.count < _LEAST_SPARSE * step:
-                step //= 2
-            threshold = _ALL // step
-            if threshold >= self.threshold:
-                self._sparse = self.count, self.threshold, self.positions
-            else:
-                numbers = numbers_below(self._hashes, threshold)
-                sparse = {self._hashes[each]: self._at[each] for each in reversed(numbers)}
-                self._sparse = self.count, threshold, sparse
-        return self._sparse[1:]
 
     def _keep_first(self, found: dict[int, int]) -> None:
         """Makes of the latest position of each read, in `found`, the first, and keeps no other."""
@@ -167,26 +109,23 @@ class AnchorIndex:
         return self.threshold == _ALL
 
     def extend(self, hashes: Sequence[int]) -> list[tuple[int, int]]:
-        """Appends reads. Of a read that is repeated the first position is kept. Returns of each anchor among them the
-        position, and the first position of its read."""
-        threshold = self.threshold
+        """Appends reads. Of a read that is repeated the first position is kept. Returns the anchors among them, and the
+        positions of these reads."""
+        positions, threshold = self.positions, self.threshold
         anchors = [(found, position) for position, found in enumerate(hashes, self.count) if found < threshold]
-        positions, added = self.find([found for found, _ in anchors]), list[tuple[int, int]]()
         for found, position in anchors:
-            earlier = positions.setdefault(found, position)
-            added.append((position, earlier))
-            if earlier == position:
+            if found not in positions:
+                positions[found] = position
                 self._hashes.append(found)
                 self._at.append(position)
         self._count(len(hashes))
-        return added
+        return anchors
 
     def extend_new(self, hashes: ReadHashes) -> bool:
         """Appends reads if the anchors among them differ from each other and from all others. Returns whether they do.
         Fast: that is what most reads are."""
+        positions, known = self.positions, len(self.positions)
         anchors, at = self._anchors(hashes)
-        positions = self.find(anchors)
-        known = len(positions)
         if not positions.keys().isdisjoint(anchors):
             return False
         positions.update(zip(anchors, at, strict=True))
@@ -203,14 +142,17 @@ class AnchorIndex:
         """Appends reads that are hardly ever repeated. The fastest: nothing is looked up."""
         anchors, at = self._anchors(hashes)
         self._found = None
-        self._sought.clear()
         self._hashes += anchors
         self._at += at
         self._count(len(hashes))
 
     def anchors(self, hashes: ReadHashes) -> ReadHashes:
         """Returns the hashes that are anchors, in order."""
-        return anchors_below(hashes, self.threshold)
+        if self.has_all:
+            return hashes
+        if self.spacing <= _MANY:
+            return array("I", compress(hashes, flags_below(hashes, self.threshold)))
+        return array("I", [hashes[each] for each in numbers_below(hashes, self.threshold)])
 
     def _anchors(self, hashes: ReadHashes) -> tuple[ReadHashes, "array[int]"]:
         first = self.count
@@ -242,7 +184,6 @@ class AnchorIndex:
     def truncate(self, count: int) -> None:
         """Forgets the reads from position `count` on."""
         kept = bisect_left(self._at, count)
-        self._sought.clear()
         if self._found is not None:
             for found in self._hashes[kept:]:
                 del self._found[found]

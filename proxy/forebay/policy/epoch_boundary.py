@@ -65,8 +65,8 @@ class EpochBoundary:
         index, latest = self.index, self._latest
         anchors = index.extend(hashes)
         for start in range(0, len(anchors), OLD_OF):
-            for position, earlier in anchors[start : start + OLD_OF]:
-                latest.append((position, is_old(earlier, position)))
+            for found, position in anchors[start : start + OLD_OF]:
+                latest.append((position, is_old(index.positions.get(found, position), position)))
             if latest[-1][0] < _LEAST:
                 continue
             if sum(repeats for _, repeats in list(latest)[-JUDGED:]) >= OLD_OF:

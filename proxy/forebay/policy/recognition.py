@@ -11,10 +11,6 @@ with another; positions are:
 `evidence` is the logarithm of that chance, and EVIDENCE is demanded. Eight reads exactly one after another count as
 well, which tells small sets apart: by chance that is n^-7.
 
-The first reads of an epoch may be the first of a recording. That is one hypothesis, not one for each position, and it
-is judged seldom, so less evidence suffices (BEGINNING_EVIDENCE): k of the first m reads lie among the first p of n
-positions by a chance of C(m, k) * (p / n)^k at most.
-
 A recording keeps the positions of its anchors alone (policy.anchor_index), so its memory is bounded, and a read that is
 no anchor costs one comparison.
 """
@@ -29,7 +25,7 @@ from operator import sub
 from typing import Final
 
 from forebay.core.read_hashes import ReadHashes
-from forebay.policy.anchor_index import AnchorIndex, anchors_below
+from forebay.policy.anchor_index import AnchorIndex
 
 WINDOW: Final = 64
 """The latest anchors that are judged."""
@@ -39,11 +35,6 @@ _CLOSE: Final = ((6, 6), (8, 8), (10, 10), (12, 12), (16, 14), (16, 16), (32, 16
 """Of the latest so many reads, how many have to lie close to each other. All of them: the more there are, the further
 apart may a loader's workers be. Half of them: two jobs may alternate."""
 _IN_ROW: Final = 8
-BEGINNING: Final = 32
-"""The first anchors of an epoch that are compared with the first ones of a recording."""
-BEGINNING_EVIDENCE: Final = -log(1e-6)
-"""It is judged some ten times an epoch for each of eight recordings, and costs one horizon where it errs."""
-_LEAST_OF_BEGINNING: Final = 4
 
 PARTED_OF: Final = 64
 PARTED_BELOW: Final = 14
@@ -69,8 +60,6 @@ class RecordingMatch:
     """Positions from there to the last of them."""
     evidence: float
     """Minus the logarithm of the chance that reads of another order look like this."""
-    is_beginning: bool = False
-    """Whether that is told by `judge_beginning` alone."""
 
 
 def judge(positions: Sequence[int], count: int) -> RecordingMatch | None:
@@ -108,20 +97,6 @@ def judge(positions: Sequence[int], count: int) -> RecordingMatch | None:
     return best
 
 
-def judge_beginning(positions: Sequence[int], count: int) -> RecordingMatch | None:
-    """Returns the match of the `positions` of the first anchors of an epoch (-1: not in the recording) with the first
-    reads of a recording of `count`; None: it may be chance."""
-    found = sorted({each for each in positions if each >= 0})
-    least = max(_LEAST_OF_BEGINNING, len(positions) - len(positions) // 4)
-    best: RecordingMatch | None = None
-    for close in range(least, len(found) + 1):
-        last = found[close - 1]
-        evidence = close * log(count / (last + 1)) - log(comb(len(positions), close))
-        if evidence >= BEGINNING_EVIDENCE and (best is None or evidence > best.evidence):
-            best = RecordingMatch(found[0], last - found[0], evidence, is_beginning=True)
-    return best
-
-
 def _evidence(latest: int, close: int, share: float) -> float:
     if share >= 1:
         return 0.0
@@ -143,65 +118,28 @@ def _are_in_row(positions: Sequence[int]) -> bool:
     )
 
 
-class ReadSample:
-    """Some reads, and those of them below a threshold, which are searched for once for all recordings."""
-
-    def __init__(self, hashes: ReadHashes) -> None:
-        self.hashes = hashes
-        self._below: dict[int, ReadHashes] = {}
-
-    def below(self, threshold: int) -> ReadHashes:
-        """Returns the hashes below `threshold`, in order."""
-        found = self._below.get(threshold)
-        if found is None:
-            found = self._below[threshold] = anchors_below(self.hashes, threshold)
-        return found
-
-
 class Recogniser:
     """Compares the reads of one reader with one recording."""
 
-    __slots__ = ("_first", "_index", "_positions")
+    __slots__ = ("_index", "_positions")
 
     def __init__(self, index: AnchorIndex) -> None:
         self._index = index
         self._positions: deque[int] = deque(maxlen=WINDOW)
-        self._first = 0
-        """Anchors since an epoch may have begun; above BEGINNING they are not counted."""
 
     def observe(self, hashes: ReadHashes) -> RecordingMatch | None:
         """Adds reads. Returns where they are in the recording; None: they go another way, or it is too early to say."""
-        return self._observe(self._index.anchors(hashes), self._index.positions)
-
-    def observe_sparsely(self, sample: "ReadSample") -> RecordingMatch | None:
-        """Adds reads behind which nobody waits: as `observe`, but by fewer anchors, and so later, unless somebody has
-        followed the recording."""
-        if self._index.is_dictionary:
-            return self.observe(sample.hashes)
-        threshold, positions = self._index.sparse
-        return self._observe(sample.below(threshold), positions)
-
-    def _observe(self, anchors: ReadHashes, positions: dict[int, int]) -> RecordingMatch | None:
         index = self._index
+        positions = index.positions
+        anchors = index.anchors(hashes)
         if not anchors:
             return None
         self._positions.extend(map(positions.get, anchors[-WINDOW:], repeat(-1)))
-        latest = tuple(self._positions)
-        match = judge(latest, index.count)
-        if self._first <= BEGINNING:
-            self._first += len(anchors)
-            if match is None and self._first <= BEGINNING:
-                match = judge_beginning(latest[-self._first :], index.count)
-        return match
-
-    def begin_epoch(self) -> None:
-        """The next reads may be the first of an epoch."""
-        self._first = 0
+        return judge(tuple(self._positions), index.count)
 
     def forget(self) -> None:
-        """Compares only the reads that follow, which are not the first of an epoch."""
+        """Begins anew."""
         self._positions.clear()
-        self._first = BEGINNING + 1
 
 
 class FollowedReader:

@@ -82,30 +82,3 @@ async def test_a_batch_counts_to_the_stretch_that_has_most_of_it(tmp_path: Path)
     candidates.compare_next()
     assert candidates.compare(order) is not None, "a long one at first"
     await catalogue.close()
-
-
-async def test_first_reads_tell_a_recording_that_alone_has_them(tmp_path: Path) -> None:
-    catalogue = await recorded(tmp_path)
-    first, _ = catalogue.recordings
-    candidates = RecordingCandidates("bucket", catalogue, lambda _: True)
-    found = candidates.compare(hashes_of(ORDERS[0][:4]))
-    assert found is not None
-    assert found[0] is first
-    candidates.part(first)
-    assert candidates.compare(hashes_of(ORDERS[0][:4])) is None, "they are not the first ones any more"
-    candidates.begin_again()
-    assert candidates.compare(hashes_of(ORDERS[0][:4])) is not None
-    await catalogue.close()
-
-
-async def test_first_reads_of_two_recordings_tell_neither(tmp_path: Path) -> None:
-    catalogue = await recorded(tmp_path)
-    headers = [f"header/{number}" for number in range(4)]
-    for seed in range(2):
-        order = [*headers, *shuffled(sample_keys(600), 10 + seed)]
-        recording = catalogue.begin("bucket", "user", "set", "run", 1)
-        catalogue.append(recording, RecordingPage.of(whole_reads(order)))
-        catalogue.end(recording, index_of(order))
-        found = RecordingCandidates("bucket", catalogue, lambda _: True).compare(hashes_of(headers))
-        assert (found is not None) == (seed == 0)
-    await catalogue.close()

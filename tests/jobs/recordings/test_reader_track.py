@@ -53,14 +53,12 @@ class TrackRig:
     def reader(self, principal: str) -> ReaderTrack:
         return ReaderTrack(ReaderKey("bucket", "set", principal), self.catalogue, self.listener, lambda: self.now)
 
-    def read(
-        self, keys: list[str], *, records: bool = True, follows: bool = True, step: int = 20, missed: bool = True
-    ) -> None:
+    def read(self, keys: list[str], *, records: bool = True, follows: bool = True, step: int = 20) -> None:
         for start in range(0, len(keys), step):
             self.now += 1.0
             part = keys[start : start + step]
             reads = ReadColumns.of(whole_reads(part))
-            self.track.observe(reads, hashes_of(part), records=records, follows=follows, missed=missed)
+            self.track.observe(reads, hashes_of(part), records=records, follows=follows)
 
     async def recorded(self) -> list[list[str]]:
         found = [each for each in self.catalogue.recordings if each.state != "recording"]
@@ -82,27 +80,6 @@ async def test_each_epoch_is_a_recording_of_one_run(rig: TrackRig) -> None:
     assert [each.epoch for each in rig.catalogue.recordings] == [1, 2, 3]
     assert len({each.run for each in rig.catalogue.recordings}) == 1
     assert rig.listener.calls == []
-
-
-async def test_no_dictionary_is_made_while_nothing_is_missed(rig: TrackRig) -> None:
-    keys = sample_keys(4000)
-    for seed in range(4):
-        rig.read(shuffled(keys, seed), step=500, missed=False)
-    rig.track.end()
-    assert [each.index.count for each in rig.catalogue.recordings] == pytest.approx([4000] * 4, abs=40)
-    assert not any(each.index.is_dictionary for each in rig.catalogue.recordings)
-    assert rig.listener.calls == []
-    rig.read(shuffled(keys, 9)[:20])
-    assert all(each.index.is_dictionary for each in rig.catalogue.recordings), "to recognise an order soon"
-
-
-@pytest.mark.parametrize("count", [700, 3000])
-async def test_an_order_that_is_cached_is_recorded_once(rig: TrackRig, count: int) -> None:
-    order = shuffled(sample_keys(count), 1)
-    for seed in range(5):
-        rig.read(arrivals(order, 2, 8, seed), step=250, missed=False)
-    rig.track.end()
-    assert [each.reads for each in rig.catalogue.recordings] == pytest.approx([count], abs=count // 50)
 
 
 async def test_a_second_run_with_the_same_seed_is_followed(rig: TrackRig) -> None:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from forebay.core.read_hashes import ReadHashes
 from forebay.jobs.recordings.repeat_sentinels import EARLY, JUDGED, MAX_SENTINELS, REPEATED, RepeatSentinels
 from harness.loader_orders import hashes_of, sample_keys, shuffled
 
@@ -27,24 +26,6 @@ def test_many_repeated_reads_are_noticed_in_a_batch_and_over_two() -> None:
     assert sentinels.add(hashes[30:] + repeated[:-1])
     assert not sentinels.add(repeated[-1:])
     assert sentinels.unnoticed == before + 20 + REPEATED - 1, "as far as the repeated ones may be"
-
-
-@pytest.mark.parametrize("count", [200, 3000])
-def test_the_read_that_shows_a_repetition_is_told(count: int) -> None:
-    sentinels, hashes = RepeatSentinels(), hashes_of(sample_keys(count + 100))
-    assert sentinels.add(hashes[:count])
-    new, again = hashes[count:], hashes[:count]
-    assert not sentinels.add(new + again)
-    assert 100 + REPEATED - 1 <= sentinels.noticed_at < 300
-    repeated = (new + again)[: sentinels.noticed_at + 1]
-    assert not RepeatSentinels.add(passed(hashes[:count]), repeated)
-    assert passed(hashes[:count]).add(repeated[:-1])
-
-
-def passed(hashes: ReadHashes) -> RepeatSentinels:
-    sentinels = RepeatSentinels()
-    assert sentinels.add(hashes)
-    return sentinels
 
 
 def test_single_repeated_reads_are_passed_by() -> None:

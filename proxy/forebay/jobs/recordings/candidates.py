@@ -3,9 +3,7 @@
     reads ──attentive: all; else one in SELDOM──> a recogniser for each candidate ──> the best match
 
 Comparing costs most of all, so while nothing matches it is done seldom: at first all reads are compared, later a part
-of them. A recording that the reader has parted from twice is not tried again before the next epoch. A few first reads
-tell a recording (policy.recognition.judge_beginning) only if they tell no other: a job may read the same few objects
-before each epoch. While nothing is missed nobody waits, and one in eight reads is compared.
+of them. A recording that the reader has parted from twice is not tried again before the next epoch.
 """
 
 from collections import Counter
@@ -15,7 +13,7 @@ from typing import Final
 from forebay.core.read_hashes import ReadHashes
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.recording import Recording
-from forebay.policy.recognition import ReadSample, Recogniser, RecordingMatch
+from forebay.policy.recognition import Recogniser, RecordingMatch
 
 MAX_CANDIDATES: Final = 16
 """Recordings that the reads are compared with, the latest used first."""
@@ -47,17 +45,11 @@ class RecordingCandidates:
         """Compares all of the next reads."""
         self._compared = 0
 
-    def begin_again(self) -> None:
-        """Compares all of the next reads, which may be the first of an epoch."""
-        for _, recogniser in self._recognisers.values():
-            recogniser.begin_epoch()
-        self.compare_next()
-
     def begin_epoch(self) -> None:
         """Every recording may be tried again."""
         self._parted.clear()
         self.forget_positions()
-        self.begin_again()
+        self.compare_next()
 
     def part(self, recording: Recording) -> None:
         """The reader has parted from a recording."""
@@ -75,9 +67,8 @@ class RecordingCandidates:
         for _, recogniser in self._recognisers.values():
             recogniser.forget()
 
-    def compare(self, hashes: ReadHashes, *, missed: bool = True) -> tuple[Recording, RecordingMatch] | None:
-        """Adds reads. Returns the recording that the latest ones go along best. `missed`: whether one of them was not
-        cached, so that a recording should be found soon."""
+    def compare(self, hashes: ReadHashes) -> tuple[Recording, RecordingMatch] | None:
+        """Adds reads. Returns the recording that the latest ones go along best."""
         middle = (
             self._compared + min(len(hashes), self._attentive) // 2
         )  # a batch is in the stretch that has most of it
@@ -87,17 +78,13 @@ class RecordingCandidates:
         if self._known_version != self._catalogue.version:
             self._load()
         best: tuple[Recording, RecordingMatch] | None = None
-        beginnings = list[tuple[Recording, RecordingMatch]]()
-        sample = ReadSample(hashes)
         for recording, recogniser in self._recognisers.values():
-            match = recogniser.observe(hashes) if missed else recogniser.observe_sparsely(sample)
+            match = recogniser.observe(hashes)
             if match is None or self._parted[recording.id] >= MAX_PARTED:
                 continue
-            if match.is_beginning:
-                beginnings.append((recording, match))
-            elif best is None or match.evidence > best[1].evidence:
+            if best is None or match.evidence > best[1].evidence:
                 best = recording, match
-        return beginnings[0] if best is None and len(beginnings) == 1 else best
+        return best
 
     def _load(self) -> None:
         self._known_version = self._catalogue.version

@@ -27,8 +27,6 @@ MAX_READS: Final = 1 << 23
 _SMALL: Final = 1024
 _STEP: Final = 16
 """Reads after which the end of an epoch of fewer than _SMALL is looked for: another epoch may fit into a batch."""
-_BEHIND: Final = 64
-"""Reads behind the sentinel that shows a repetition, within which the end of the epoch is found nearly always."""
 _LARGE_STEP: Final = 128
 """Reads after which the end of a larger epoch is looked for: what is behind the end is new again, and added at once.
 The first step of a batch is as short as tells an end, as most repeated reads are one."""
@@ -82,19 +80,10 @@ class EpochRecorder:
                 self._tail.append(reads)
                 self._tail_hashes += hashes
                 return made + self._cut_full_pages(now)
-            sought = self._sought(hashes)
             reads, hashes = self._look_closely(reads, hashes)
-            added = self._add_closely(reads, hashes, sought, now, made)
+            added = self._add_closely(reads, hashes, now, made)
             reads, hashes = reads.part(added, len(reads)), hashes[added:]
         return made
-
-    def _sought(self, hashes: ReadHashes) -> int:
-        """How many of the reads that are looked at now are to be looked up together: where sentinels have shown that an
-        epoch ends, as many as that takes, as all that are behind its end were made before."""
-        if self._sentinels is None:
-            return len(hashes)
-        unnoticed = min(len(self._tail), self._sentinels.unnoticed)
-        return unnoticed + min(len(hashes), self._sentinels.noticed_at + _BEHIND)
 
     def _look_closely(self, reads: ColumnSource, hashes: ReadHashes) -> tuple[ColumnSource, ReadHashes]:
         """Relies on sentinels no longer. Returns what is to be added read by read: these, and the tail before them if
@@ -112,18 +101,16 @@ class EpochRecorder:
         return whole, whole_hashes[known:] + hashes
 
     def _add_closely(
-        self, reads: ColumnSource, hashes: ReadHashes, sought: int, now: float, made: list[RecordingPage | EpochEnded]
+        self, reads: ColumnSource, hashes: ReadHashes, now: float, made: list[RecordingPage | EpochEnded]
     ) -> int:
-        """Adds reads, up to the end of an epoch. Returns how many. `sought`: see `_sought`."""
-        self._boundary.index.find(hashes[:sought])
-        if sought == len(hashes) and self._add_new(reads, hashes):
+        """Adds reads, up to the end of an epoch. Returns how many."""
+        if self._add_new(reads, hashes):
             made += self._cut_full_pages(now)
             return len(reads)
         start, is_first = 0, True
         while start < len(reads) and self._sentinels is None:
-            stop = sought if start < sought else len(reads)
-            step = min(stop - start, self._step(is_first=is_first))
-            new = self._count_new(hashes[start:stop])
+            step = self._step(is_first=is_first)
+            new = self._count_new(hashes, start)
             if new >= _STEP and self._add_new(reads.part(start, start + new), hashes[start : start + new]):
                 start += new  # behind the end of an epoch, as all that follows in the batch
                 made += self._cut_full_pages(now)
@@ -138,9 +125,10 @@ class EpochRecorder:
             return _STEP
         return min(_LARGE_STEP, _STEP * self._boundary.index.spacing) if is_first else _LARGE_STEP
 
-    def _count_new(self, new: ReadHashes) -> int:
-        """How many reads there are before one that was made before."""
-        for known in (self._boundary.index.find(new), *self._latest):
+    def _count_new(self, hashes: ReadHashes, start: int) -> int:
+        """How many reads there are from `start` on before one that was made before."""
+        new = hashes[start:]
+        for known in (self._boundary.index.positions, *self._latest):
             repeated = bytes(map(known.__contains__, new)).find(1) if known else -1
             if repeated >= 0:
                 new = new[:repeated]
@@ -187,7 +175,7 @@ class EpochRecorder:
         index, position, new = self._boundary.index, self.count, list[int]()
         chosen = list[int]()
         if index.has_all:
-            again, positions = self._again, index.find(hashes)
+            again, positions = self._again, index.positions
             for number, found in enumerate(hashes):
                 earlier = again.get(found, positions.get(found))
                 if earlier is None or is_old(earlier, position):

@@ -132,7 +132,7 @@ class ReaderTrack:
             self.end()
             self._begin_run()
         if now - self.latest_read > ATTENTIVE_AFTER:
-            self._candidates.begin_again()
+            self._candidates.compare_next()
         self.latest_read, self._records, self._missed = now, records, missed
         if follows != self._follows:
             self.stop_following()
@@ -291,7 +291,7 @@ class ReaderTrack:
 
     def _compare(self, hashes: ReadHashes) -> None:
         """Looks for a recording that the latest reads go along."""
-        best = self._candidates.compare(hashes, missed=self._missed)
+        best = self._candidates.compare(hashes)
         if best is not None:
             recording, match = best
             self._followed = recording, FollowedReader(recording.index, match)

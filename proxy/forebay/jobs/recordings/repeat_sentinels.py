@@ -25,7 +25,7 @@ _HISTORY: Final = (1 << JUDGED) - 1
 class RepeatSentinels:
     """The sentinels of one epoch."""
 
-    __slots__ = ("_doubtful", "_early", "_history", "_seen", "_threshold", "noticed_at")
+    __slots__ = ("_doubtful", "_early", "_history", "_seen", "_threshold")
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
@@ -35,8 +35,6 @@ class RepeatSentinels:
         """A bit for each of the latest JUDGED: whether it was repeated."""
         self._doubtful = 0
         """Reads of the latest batches, as far as the history reaches with a repeated one."""
-        self.noticed_at = 0
-        """Which of the reads that were not passed by showed that they have to be looked at."""
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -51,19 +49,17 @@ class RepeatSentinels:
         be added after that."""
         others = hashes[self._early :] if self._early else hashes
         found = hashes[: self._early].tolist()
-        early, numbers = len(found), numbers_below(others, self._threshold)
-        found += [others[number] for number in numbers]
+        found += [others[number] for number in numbers_below(others, self._threshold)]
         self._early = max(0, self._early - len(hashes))
         fresh, seen = set(found), self._seen
         if len(fresh) == len(found) and seen.isdisjoint(fresh):
             self._history = self._history << len(found) & _HISTORY
         else:
             fresh.clear()
-            for nth, each in enumerate(found):
+            for each in found:
                 self._history = (self._history << 1 | (each in seen or each in fresh)) & _HISTORY
                 fresh.add(each)
                 if self._history.bit_count() >= REPEATED:
-                    self.noticed_at = nth if nth < early else early + numbers[nth - early]
                     return False
         self._doubtful = self._doubtful + len(hashes) if self._history else 0
         seen.update(fresh)
