@@ -121,52 +121,6 @@ async def test_a_small_object_is_found_as_it_is_fetched(size: int) -> None:
         assert test.prefetcher.find_nowait(request) is None
 
 
-@asynccontextmanager
-async def evicted(size: int = BLOCK, **settings: Any) -> AsyncIterator[AheadRig]:
-    """The head of an object is known, and its one block is gone."""
-    async with ahead_rig(**settings) as test:
-        test.rig.origin.store.put_synthetic(*NAME, size)
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
-        test.prefetcher.drop([outcome.ticket])
-        await test.rig.tasks.wait_idle()
-        assert test.rig.heads.current(NAME) is not None
-        test.counted.clear()
-        yield test
-
-
-@pytest.mark.parametrize("size", [1, BLOCK])
-async def test_a_block_that_was_evicted_is_fetched_ahead(size: int) -> None:
-    async with evicted(size) as test:
-        before = test.origin_reads
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
-        assert outcome[:4] == ("fetched", size, size, size)
-        assert (outcome.fetched_blocks, outcome.fetched_bytes, test.counted) == (1, size, {"fetched": size})
-        assert len(await test.read(Span(0, size))) == size
-        assert test.origin_reads == before + 1
-        test.prefetcher.finish([outcome.ticket])
-        memory = test.rig.tiers.memory
-        assert (memory.occupancy().blocks, memory.ahead.budget.in_use) == (1, 0)
-
-
-async def test_two_plans_share_the_fetch_of_an_evicted_block() -> None:
-    request = PrefetchRequest(NAME, 0, None, "plan")
-    async with evicted() as test:
-        before = test.origin_reads
-        found = await asyncio.gather(test.prefetcher.fetch(request), test.prefetcher.fetch(request))
-        assert [outcome[:4] for outcome in found] == [("fetched", BLOCK, BLOCK, BLOCK)] * 2
-        assert (test.origin_reads, test.counted) == (before + 1, {"fetched": BLOCK})
-        test.prefetcher.drop([outcome.ticket for outcome in found])
-
-
-async def test_an_evicted_block_that_was_replaced_leaves_nothing() -> None:
-    async with evicted() as test:
-        test.rig.origin.store.put(*NAME, bytes(BLOCK))
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
-        assert outcome.status == "failed"
-        await test.rig.tasks.wait_idle()
-        assert (test.prefetcher.tickets, test.rig.tiers.memory.ahead.budget.in_use) == (0, 0)
-
-
 async def test_what_is_all_here_is_found_without_a_turn() -> None:
     request = PrefetchRequest(NAME, 0, None, "plan")
     async with ahead_rig() as test:

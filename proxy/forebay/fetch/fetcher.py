@@ -8,8 +8,7 @@ Bytes are received straight into the flights' buffers; followers read them as th
 
 An object that another worker owns is fetched from that worker, in the same way and under the same pin (peers.owners).
 
-A fetch belongs to the task registry, not to the reader that caused it. It ends when none of its blocks is wanted. For
-background work, a block that is all of its object takes no task where nothing but its bytes comes (fetch.direct_fetch).
+A fetch belongs to the task registry, not to the reader that caused it. It ends when none of its blocks is wanted.
 
 The caller has acquired the memory budget of each missing block; it is released with the flight (fetch.flight).
 """
@@ -25,9 +24,7 @@ from forebay.core.events import BlockFetched, FlightStarted, Observe, OriginByte
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
-from forebay.core.requester import BACKGROUND, requester
 from forebay.core.task_registry import TaskRegistry
-from forebay.fetch.direct_fetch import DirectFetch
 from forebay.fetch.fetch_request import FetchRequest, ObjectView
 from forebay.fetch.flight import Flight, FlightRegistry, in_slot
 from forebay.fetch.object_crc import ObjectCrc
@@ -35,7 +32,6 @@ from forebay.fetch.run_reader import ChecksumMismatch, RunReader
 from forebay.fetch.run_source import BlockStore, RunSource, ThroughputFloor
 from forebay.origin.reads.object_reads import ObjectReads
 from forebay.origin.reads.read_outcomes import ObjectOpened
-from forebay.origin.reads.sent_reads import SentRead
 from forebay.peers.owners import Peers
 from forebay.policy.coalescing import Run
 
@@ -71,7 +67,7 @@ class Fetcher:
         self.registry = registry
         self.budget = budget
         self._tasks = tasks
-        self._observe, self._peers = observe, peers
+        self._observe = observe
         self._object_crc = ObjectCrc()
         self._source = RunSource(reads, tiers, peers, tasks, observe, floor, self._object_crc)
 
@@ -135,49 +131,8 @@ class Fetcher:
             return flights
         self.registry.add(started.values())
         self._observe(FlightStarted(len(started)))
-        if opened is not None or not self._begins_directly(fetch, started):
-            self._spawn_fetch(fetch, started, opened)
+        self._tasks.spawn(self._fetch(fetch, started, opened), name=f"fetch {view.name.path}#{fetch.run.blocks.start}")
         return flights
-
-    def _spawn_fetch(
-        self,
-        fetch: FetchRequest,
-        flights: dict[int, Flight],
-        opened: ObjectOpened | None = None,
-        sent: SentRead | None = None,
-    ) -> None:
-        name = f"fetch {fetch.view.name.path}#{fetch.run.blocks.start}"
-        self._tasks.spawn(self._fetch(fetch, flights, opened, sent), name)
-
-    # Without a task
-
-    def _begins_directly(self, fetch: FetchRequest, flights: dict[int, Flight]) -> bool:
-        """Whether a fetch for background work has begun without a task."""
-        head, identity = fetch.view.head, fetch.view.identity
-        if requester.get() != BACKGROUND or head.size > head.block_size or head.by_id or identity is not None:
-            return False
-        if self._peers.owner(fetch.view.name) is not None or not self.may_land_whole(head):
-            return False
-        return DirectFetch(self, fetch, flights[0]).begin(self._source.reads)
-
-    def land_fetched(self, fetch: FetchRequest, flight: Flight, whole: memoryview) -> None:
-        """See DirectFetchOwner."""
-        try:
-            self._observe(OriginBytesRead(flight.length, fetch.view.rule))
-            flight.land(whole)
-            self._tiers.admit(flight.block, flight.buffer)
-        except Exception as error:
-            _log.exception("fetch of %s failed", fetch.view.name.path)
-            flight.fail(OriginBroken(f"{type(error).__name__} while fetching"))
-            self.registry.remove(flight)
-        flight.finish()
-
-    def go_on(self, fetch: FetchRequest, flight: Flight, sent: SentRead) -> None:
-        """See DirectFetchOwner."""
-        before = requester.get()
-        requester.set(BACKGROUND)  # the callback of a connection runs in no task's context
-        self._spawn_fetch(fetch, {0: flight}, sent=sent)
-        requester.set(before)
 
     def _land_at_once(self, view: ObjectView, opened: ObjectOpened) -> Flight | None:
         if opened.span != (0, view.head.facts.size) or not self.may_land_whole(view.head):
@@ -262,10 +217,8 @@ class Fetcher:
         self.registry.remove(flight)
         self.budget.release(flight.length)
 
-    async def _fetch(
-        self, fetch: FetchRequest, flights: dict[int, Flight], opened: ObjectOpened | None, sent: SentRead | None
-    ) -> None:
-        name, reader = fetch.view.name, RunReader(self._source, fetch, flights, sent)
+    async def _fetch(self, fetch: FetchRequest, flights: dict[int, Flight], opened: ObjectOpened | None) -> None:
+        name, reader = fetch.view.name, RunReader(self._source, fetch, flights)
         failure: Exception = OriginBroken("the fetch ended without followers")
         try:
             await reader.read(opened)
@@ -280,8 +233,6 @@ class Fetcher:
             _log.exception("fetch of %s failed", name.path)
             failure = OriginBroken(f"{type(error).__name__} while fetching")
         finally:
-            if sent is not None:
-                sent.close()  # unless it was taken over
             for flight in reader.fail(failure):
                 self.registry.remove(flight)
             for flight in flights.values():

@@ -135,10 +135,9 @@ class Flight:
         return self._buffer[self.filled :]
 
     def land(self, whole: memoryview) -> None:
-        """Lands at once, with a buffer that came whole."""
+        """Lands at once, with a buffer that came whole. Nobody has followed it yet."""
         self._buffer = in_slot(whole)
         self.filled = self.length
-        self._wake()
 
     def full_buffer(self) -> Buffer:
         """Returns the whole buffer, for a caller that has filled it and not called `advance` yet."""

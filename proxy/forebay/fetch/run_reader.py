@@ -37,7 +37,6 @@ from forebay.fetch.fetch_request import FetchRequest
 from forebay.fetch.flight import Flight
 from forebay.fetch.run_source import RunSource
 from forebay.origin.reads.read_outcomes import ObjectOpened
-from forebay.origin.reads.sent_reads import SentRead
 from forebay.policy.throughput_window import PATIENCE, ThroughputWindow
 
 _log = logging.getLogger(__name__)
@@ -64,17 +63,14 @@ class RunReader:
         "_replacement",
         "_replacing",
         "_scope",
-        "_sent",
         "_source",
         "_window",
     )
 
-    def __init__(
-        self, source: RunSource, fetch: FetchRequest, flights: Mapping[int, Flight], sent: SentRead | None = None
-    ) -> None:
-        """`flights`: of the missing blocks, by number. `sent`: a request for the run, under way."""
+    def __init__(self, source: RunSource, fetch: FetchRequest, flights: Mapping[int, Flight]) -> None:
+        """`flights`: of the missing blocks, by number."""
         self._source = source
-        self._fetch, self._sent = fetch, sent
+        self._fetch = fetch
         self._blocks = deque(
             _RunBlock(fetch.view.block_length(number), flights.get(number)) for number in fetch.run.blocks
         )
@@ -114,8 +110,7 @@ class RunReader:
                 opened, self._replacement = self._replacement, None
             try:
                 if opened is None:
-                    sent, self._sent = self._sent, None
-                    opened = await self._source.open(self._fetch.view, self._rest_from(self._position), sent)
+                    opened = await self._source.open(self._fetch.view, self._rest_from(self._position))
                 if await self._receive(opened):
                     return
             except (OriginBroken, OriginUnreachable) as error:

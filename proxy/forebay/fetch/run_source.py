@@ -18,7 +18,6 @@ from forebay.origin.origin_identity import request_credential
 from forebay.origin.reads.object_reads import ObjectReads
 from forebay.origin.reads.origin_read import OriginRead
 from forebay.origin.reads.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
-from forebay.origin.reads.sent_reads import SentRead
 from forebay.peers.owners import Peers
 from forebay.policy.throughput_window import PATIENCE
 
@@ -63,26 +62,22 @@ class RunSource:
     floor: ThroughputFloor
     object_crc: ObjectCrc
 
-    async def open(self, view: ObjectView, span: Span, sent: SentRead | None = None) -> ObjectOpened:
-        """Opens `span` of one version, at the worker that owns the object or at the origin. `sent`: a request for it to
-        the origin, under way; it is taken over. Raises ForebayError."""
-        owner = self.peers.owner(view.name) if sent is None else None
+    async def open(self, view: ObjectView, span: Span) -> ObjectOpened:
+        """Opens `span` of one version, at the worker that owns the object or at the origin. Raises ForebayError."""
+        owner = self.peers.owner(view.name)
         if owner is not None:
             with suppress(PeerUnavailable):
                 return await owner.read(view.name, view.head, span, view.identity)
-        return await self.open_at_origin(view, span, sent=sent)
+        return await self.open_at_origin(view, span)
 
-    async def open_at_origin(
-        self, view: ObjectView, span: Span, *, is_hedge: bool = False, sent: SentRead | None = None
-    ) -> ObjectOpened:
-        """Opens it at the origin. `is_hedge`, `sent`: see OriginReads.open_read."""
+    async def open_at_origin(self, view: ObjectView, span: Span, *, is_hedge: bool = False) -> ObjectOpened:
+        """Opens it at the origin. `is_hedge`: see OriginReads.open_read."""
         version = view.head.version
         answer = await self.reads.open_read(
             view.name,
             OriginRead(span=span, pin=version, version_id=version.version_id if view.head.by_id else None),
             credential=await request_credential(view.identity),
             is_hedge=is_hedge,
-            sent=sent,
         )
         match answer:
             case ObjectOpened() if answer.facts.size == view.head.size:

@@ -24,8 +24,7 @@ from forebay.core.events import BytesWarmed
 from forebay.core.names import BlockId
 from forebay.core.timers import Timers
 from forebay.fetch.block_source import BlockSource
-from forebay.fetch.fetch_request import FetchRequest, ObjectView
-from forebay.fetch.flight import Flight
+from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import OrderedBody
 from forebay.jobs.prefetch_request import PrefetchOutcome, PrefetchRequest, PrefetchStatus
 from forebay.jobs.prefetch_tickets import PrefetchTickets
@@ -36,7 +35,6 @@ from forebay.metadata.resolution import ResolvedVersion
 from forebay.metadata.resolver import Resolver
 from forebay.origin.reads.read_outcomes import ErrorResponse, Uncacheable
 from forebay.origin.turns.background_turns import BackgroundTurns
-from forebay.policy.coalescing import Run
 from forebay.policy.rules import Decision, Rules
 from forebay.storage.memory.prefetched_blocks import PREFETCHED_OVERHEAD
 
@@ -139,9 +137,6 @@ class Prefetcher:
     async def _fetch(self, request: PrefetchRequest, decision: Decision) -> PrefetchOutcome:
         if not self._has_room(request, decision):  # others were granted their turns meanwhile
             return PrefetchOutcome("full")
-        known = self._begin_known(request, decision)
-        if known is not None:
-            return await self._land_known(known, decision.rule)
         block = decision.block
         start = request.start // block * block
         wanted = PIECE if request.stop is None else max(1, request.stop - start)
@@ -183,43 +178,6 @@ class Prefetcher:
             return PrefetchOutcome("full" if fits else "refused", head.size, problem="its blocks exceed memory.ahead")
         outcome = self._outcome(view, head.size, span.stop, claimed)
         return outcome._replace(fetched_blocks=blocks, fetched_bytes=size)
-
-    def _begin_known(self, request: PrefetchRequest, decision: Decision) -> Flight | None:
-        """Claims and begins to fetch all of an object whose head is known, and whose one block is missing, as most are
-        in a set that is larger than the tiers. Returns its flight; None: another case."""
-        if request.start or request.stop is not None or request.identity is not None:
-            return None
-        found = self._resolver.resolve_nowait(LookupRequest(request.name, decision, None))
-        if found is None or found.stored is not None or request.checksums or self._resolver.checksums.is_prefetched:
-            return None
-        head, size, fetcher = found.head, found.head.size, self._source.fetcher
-        view = found.view(request.name, decision.rule, None)
-        block = view.block(0)
-        if not 0 < size <= min(head.block_size, PIECE) or self._tiers.has(block):
-            return None
-        if fetcher.registry.find(block) is not None or not fetcher.budget.try_reclaim(size):
-            return None
-        if not self._ahead.claim(block, size):
-            fetcher.budget.release(size)
-            return None
-        flight = fetcher.start(FetchRequest(view, Run(range(1), (0,), Span(0, size))))[0]
-        flight.follow()
-        return flight
-
-    async def _land_known(self, flight: Flight, rule: str) -> PrefetchOutcome:
-        """Waits for the block that `_begin_known` has begun to fetch."""
-        size = flight.length
-        try:
-            await flight.wait_filled(size)
-        except BaseException:
-            self._tickets.give_up([flight.block])
-            raise
-        finally:
-            flight.leave()
-        self._source.observe(BytesWarmed(size, rule))
-        self._on_bytes("fetched", size)
-        found = PrefetchOutcome("fetched", size, size, size, self._tickets.issue([flight.block]))
-        return found._replace(fetched_blocks=1, fetched_bytes=size)
 
     def _outcome(self, view: ObjectView, size: int, stop: int, claimed: list[BlockId]) -> PrefetchOutcome:
         waiting = sum(view.block_length(each.number) for each in claimed)
