@@ -118,6 +118,8 @@ async def test_any_one_call_may_fail(tmp_path: Path, error: int) -> None:
             assert len(failed) > min(calls // STEP // 4, 10), "of some 20 names"
             assert failing.refused, "some writes have to wait"
             await rig.restart()
+            write_back = rig.parts.writes.write_back  # what the first one has left is pending in this one
+            assert write_back is not None
             await write_back.pending.wait_settled(lambda _: True)
             for key, content in failing.acknowledged.items():
                 found = origin.store.current("ckpt", key)

@@ -205,7 +205,9 @@ async def test_every_page_of_the_index_turned_to_garbage_is_survived(tmp_path: P
         tier.head(ObjectName("bucket", "a"))
         await tier.forget(ObjectName("bucket", "a"))
         assert tier.head(ObjectName("bucket", "a")) is None
-        assert await read_block(tier, block_id("a"), 5000) is None
+        found = await read_block(tier, block_id("a"), 5000)
+        # The rescan may have found the block again by now; without a head nobody asks for it.
+        assert found is None or found == content_of(block_id("a"), 5000)
         await tier.close()
 
 
