@@ -341,4 +341,6 @@ def _reason(error: BaseException) -> str:
         return TIMED_OUT
     if isinstance(error, MappingError):
         return "unmappable"
+    if isinstance(error, ConnectionResetError):  # by a close before all was read that this client had sent
+        return "ended"
     return "broken" if isinstance(error, OSError) else "garbage"

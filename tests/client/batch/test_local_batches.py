@@ -4,9 +4,12 @@ import asyncio
 import gc
 import subprocess
 import sys
+from array import array
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from fcntl import ioctl
 from pathlib import Path
+from termios import FIONREAD
 from typing import Any, NamedTuple
 
 import pytest
@@ -174,21 +177,33 @@ async def test_reads_between_items_have_channels_of_their_own(stage: Stage) -> N
 
 
 @asynccontextmanager
-async def impostor(path: Path, *frames: bytes) -> AsyncIterator[str]:
+async def impostor(path: Path, *frames: bytes, is_read: bool = True) -> AsyncIterator[str]:
     """A socket that answers a batch on each connection with the bytes of its turn, the last ones for all further
-    connections, and then ends."""
+    connections, and then ends. `is_read`: whether it has read something of the batch before."""
     answers = list(frames)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if await reader.readexactly(len(UPGRADE)) == UPGRADE:
+            if not is_read:
+                writer.transport.pause_reading()  # type: ignore[attr-defined]  # a transport that reads, too
             writer.write(SWITCHED)
-            await reader.read(1)
+            if is_read:
+                await reader.read(1)
+            else:
+                await run_loop_until(lambda: unread_bytes(writer) > 0)
             writer.write(answers.pop(0) if len(answers) > 1 else answers[0])
             await writer.drain()
         writer.close()
 
     async with await asyncio.start_unix_server(serve, str(path)):
         yield str(path)
+
+
+def unread_bytes(writer: asyncio.StreamWriter) -> int:
+    """Returns how many bytes the kernel holds for the reader of this connection."""
+    count = array("i", [0])
+    ioctl(writer.get_extra_info("socket").fileno(), FIONREAD, count)
+    return count[0]
 
 
 def answer(*entries: tuple[int, int, int, int, int], body: bytes = b"x" * 400, flags: int = INSIDE | LAST) -> bytes:
@@ -236,12 +251,14 @@ async def test_what_is_no_answer_is_read_by_http(stage: Stage, tmp_path: Path, w
     assert set(client.stats.requests) == {"http"}
 
 
-async def test_a_later_channel_does_not_answer_for_an_earlier_one(stage: Stage, tmp_path: Path) -> None:
-    """Two groups are under way when Forebay ends; the third finds it restarted. The second has no answer."""
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_a_later_channel_does_not_answer_for_an_earlier_one(stage: Stage, tmp_path: Path, is_read: bool) -> None:
+    """Two groups are under way when Forebay ends; the third finds it restarted. The second has no answer. The kernel
+    resets a channel with input that Forebay has not read."""
     third = b"".join(BODY[key] for key in LISTED[2 * GROUP :])
     size = len(third) // len(LISTED[2 * GROUP :])
     entries = [(index, 200, 0, size, index * size) for index in range(len(LISTED[2 * GROUP :]))]
-    async with impostor(tmp_path / "impostor", b"", answer(*entries, body=third)) as path:
+    async with impostor(tmp_path / "impostor", b"", answer(*entries, body=third), is_read=is_read) as path:
         client = stage.rig.library(socket=path)
         items = await many(client, LISTED)
     assert [bytes(item.content()) for item in items] == [BODY[key] for key in LISTED]
