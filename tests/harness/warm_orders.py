@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from forebay.jobs.inventory import Inventory, InventoryEntry
-from forebay.jobs.warm_up import WarmUps
-from forebay.jobs.warm_up_job import WarmUpJob
-from forebay.jobs.warm_up_order import ListedSource, WarmUpOrder
+from forebay.jobs.state.inventory import Inventory, InventoryEntry
+from forebay.jobs.state.warm_up_job import WarmUpJob
+from forebay.jobs.state.warm_up_order import ListedSource, WarmUpOrder
+from forebay.jobs.warm_up.warm_ups import WarmUps
 
 
 def order_of(bucket: str, prefix: str | None = "", **bounds: Any) -> WarmUpOrder:

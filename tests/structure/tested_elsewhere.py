@@ -8,7 +8,7 @@ from typing import Final
 
 _TESTS: Final = """
 client/batch/test_batch_reads.py         client/batch/key_groups
-jobs/test_prefetcher.py                  jobs/prefetch_request jobs/prefetch_tickets
+jobs/prefetch/test_prefetcher.py         jobs/prefetch/prefetch_request jobs/prefetch/prefetch_tickets
 scenarios/test_plans.py                  server/telemetry/plan_metrics
 client/test_client.py                    client/batch/parallel_gets client/client_errors client/listing_reader
 client/test_client.py                    client/object_downloads client/object_uploads client/objects
@@ -44,7 +44,7 @@ client/test_filesystem.py                client/filesystem_errors client/filesys
 fetch/test_ordered_body.py               fetch/block_source
 core/test_fences.py                      core/names
 protocol/packs/test_pack_index.py        protocol/packs/index_block
-scenarios/test_packing.py                jobs/packing/pack_order core/pack_actions jobs/packing/pack_services
+scenarios/test_packing.py                jobs/state/pack_order core/pack_actions jobs/packing/pack_services
 scenarios/test_packing.py                jobs/packing/pack_run jobs/packing/present_pack
 scenarios/test_packing.py                jobs/packing/packed_shards
 scenarios/test_unpacking.py              jobs/packing/unpacking
@@ -136,7 +136,7 @@ scenarios/test_policy.py                 server/gateway_policy settings/effectiv
 scenarios/test_resizing.py               server/admin/worker/worker_control server/admin/worker/worker_stats
 scenarios/test_resizing.py               server/admin/shared_control
 server/admin/schema/test_stats_sum.py           server/admin/schema/stats_schema
-jobs/test_warm_up.py                     jobs/warm_up_run
+jobs/warm_up/test_warm_ups.py            jobs/warm_up/warm_up_run
 server/admin/test_routes.py              server/admin/admin_errors
 server/admin/test_routes.py              server/admin/schema/admin_schema server/admin/admin_server
 server/admin/test_routes.py              server/admin/control server/admin/request_reader settings/redaction

@@ -1,4 +1,1 @@
-"""Jobs: work that no client waits for. Warm-up of prefixes and lists of keys, pins, fetching ahead of readers.
-
-Plans, recordings and packing have folders of their own.
-"""
+"""Jobs: work that no client waits for. Each kind has a folder of its own; the pins of a node stand beside them."""

@@ -17,7 +17,7 @@ from typing import Final
 from forebay.core.errors import BucketMissing, OriginError, PinRefused
 from forebay.core.names import ObjectName
 from forebay.core.units import round_size
-from forebay.jobs.warm_up_run import ListingEntry
+from forebay.jobs.warm_up.warm_up_run import ListingEntry
 from forebay.policy.pins import MAX_PINS, Pin, PinSet
 from forebay.policy.pools import Pool
 from forebay.policy.rules import Rules

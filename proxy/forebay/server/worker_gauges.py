@@ -9,7 +9,7 @@ from typing import get_args
 
 import forebay_client
 from forebay.core.plan_progress import LIVE_STATES
-from forebay.jobs.warm_up_job import JobState
+from forebay.jobs.state.warm_up_job import JobState
 from forebay.server.admin.worker.worker_control import WorkerControl
 from forebay.server.composition import Parts
 from forebay.server.http.listener import Listener

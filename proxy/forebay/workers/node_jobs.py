@@ -1,7 +1,7 @@
 """The admin port's verbs about jobs, over a node of several workers.
 
 A job is run by one worker, and fetches each object through its owner. When that worker ends, another goes on with it
-(jobs.job_store); one without a record has failed then.
+(jobs.state.job_store); one without a record has failed then.
 """
 
 from collections.abc import Awaitable, Callable

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.packing.object_stream import PARALLEL, ObjectStream
+from forebay.jobs.state.inventory import Inventory, InventoryEntry
 from forebay.origin.origins import Origins
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate

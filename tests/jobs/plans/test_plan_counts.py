@@ -5,7 +5,7 @@ from collections import Counter
 from forebay.jobs.plans.plan_counts import UNCOUNTED, RunnerCounts
 from forebay.jobs.plans.plan_entries import PlanEntry
 from forebay.jobs.plans.plan_window import WindowEntry
-from forebay.jobs.prefetch_request import PrefetchOutcome
+from forebay.jobs.prefetch.prefetch_request import PrefetchOutcome
 
 
 class Metrics:

@@ -29,7 +29,7 @@ from forebay.jobs.plans.plan_runner import (
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import LOAD_SIZE, SPREAD, PlanStart
 from forebay.jobs.plans.reader_search import STRAYS
-from forebay.jobs.prefetch_request import PrefetchOutcome, PrefetchRequest
+from forebay.jobs.prefetch.prefetch_request import PrefetchOutcome, PrefetchRequest
 from harness.inspection import run_loop_until
 from harness.manual_timers import QUIET, ManualTimers
 

@@ -9,7 +9,7 @@ from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_runner import PlanRunner
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import PlanStart
-from forebay.jobs.prefetch_request import PrefetchOutcome, PrefetchRequest
+from forebay.jobs.prefetch.prefetch_request import PrefetchOutcome, PrefetchRequest
 from forebay.jobs.recordings.follower import MAX_FOLLOWED, Follower
 from forebay.jobs.recordings.recording import Recording
 from harness.loader_orders import sample_keys

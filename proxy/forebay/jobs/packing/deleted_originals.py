@@ -13,8 +13,8 @@ from contextlib import aclosing
 from forebay.core.fences import Tick
 from forebay.core.names import ObjectName
 from forebay.jobs.packing.index_publisher import MemberSource
-from forebay.jobs.packing.pack_order import PackOrder
 from forebay.jobs.packing.pack_services import PackServices
+from forebay.jobs.state.pack_order import PackOrder
 from forebay.namespace.pending_entries import PendingState
 from forebay.origin.bucket_listing import ListedObject
 from forebay.protocol.packs.packed_member import PackedMember, PackShard

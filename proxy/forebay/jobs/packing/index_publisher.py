@@ -15,7 +15,7 @@ from typing import Protocol
 
 from forebay.core.names import ObjectName
 from forebay.jobs.packing.multipart_writer import MultipartWriter
-from forebay.jobs.packing.pack_order import PART_SUFFIX
+from forebay.jobs.state.pack_order import PART_SUFFIX
 from forebay.namespace.packs.index_file import IndexFile, fetch_index
 from forebay.origin.reads.object_reads import ObjectReads
 from forebay.protocol.packs.pack_index import IndexWriter

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from forebay.core.errors import OriginBroken
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.packing.shard_writer import WholeObject, read_object
+from forebay.jobs.state.inventory import Inventory, InventoryEntry
 from forebay.origin.origins import Origins
 
 PARALLEL: Final = 32

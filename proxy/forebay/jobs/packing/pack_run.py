@@ -14,19 +14,19 @@ What a job reads and writes at the origin takes background turns, and memory of 
 from typing import Final, assert_never
 
 from forebay.core.errors import ForebayError, MalformedPack, OriginError
-from forebay.jobs.inventory import Inventory
-from forebay.jobs.job_progress import WarmUpFailure
-from forebay.jobs.job_store import JobRecord
 from forebay.jobs.packing.deleted_originals import DeletedOriginals, PresentMembers
 from forebay.jobs.packing.index_publisher import IndexSource, MemberSource, MergedMembers
 from forebay.jobs.packing.multipart_writer import LEAST_PART, MAX_PARTS
-from forebay.jobs.packing.pack_order import PackOrder
 from forebay.jobs.packing.pack_services import PackServices
 from forebay.jobs.packing.packed_shards import CompletedEntries, PackedShards
 from forebay.jobs.packing.present_pack import PresentPack
 from forebay.jobs.packing.unpacking import check_members, write_objects
-from forebay.jobs.warm_up_job import WarmUpJob
-from forebay.jobs.warm_up_run import WarmUpRun, WarmUpServices
+from forebay.jobs.state.inventory import Inventory
+from forebay.jobs.state.job_progress import WarmUpFailure
+from forebay.jobs.state.job_store import JobRecord
+from forebay.jobs.state.pack_order import PackOrder
+from forebay.jobs.state.warm_up_job import WarmUpJob
+from forebay.jobs.warm_up.warm_up_run import WarmUpRun, WarmUpServices
 
 MOST_MEMORY: Final = 32 << 20
 LEAST_MEMORY: Final = 8 << 20

@@ -13,17 +13,17 @@ from typing import Final, TypeAlias
 from forebay.core.errors import OriginBroken, OriginError, OriginUnreachable, Throttled
 from forebay.core.names import ObjectName
 from forebay.core.timers import Timers
-from forebay.jobs.inventory import Inventory, InventoryEntry
-from forebay.jobs.job_progress import CompletedEntry, WarmUpFailure
 from forebay.jobs.packing.index_publisher import PartSource
 from forebay.jobs.packing.multipart_writer import pause_between_attempts
 from forebay.jobs.packing.object_stream import ObjectStream, StreamedObject
-from forebay.jobs.packing.pack_order import PART_SUFFIX, PackOrder
 from forebay.jobs.packing.pack_services import PackServices
 from forebay.jobs.packing.present_pack import PresentPack
 from forebay.jobs.packing.shard_writer import ShardWriter
-from forebay.jobs.warm_up_fetch import OUTAGE_PATIENCE
-from forebay.jobs.warm_up_job import WarmUpJob
+from forebay.jobs.state.inventory import Inventory, InventoryEntry
+from forebay.jobs.state.job_progress import CompletedEntry, WarmUpFailure
+from forebay.jobs.state.pack_order import PART_SUFFIX, PackOrder
+from forebay.jobs.state.warm_up_job import WarmUpJob
+from forebay.jobs.warm_up.warm_up_fetch import OUTAGE_PATIENCE
 from forebay.namespace.packs.index_file import IndexFile
 from forebay.origin.reads.origin_read import OriginRead
 from forebay.origin.reads.read_outcomes import ObjectOpened

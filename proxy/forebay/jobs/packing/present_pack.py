@@ -13,8 +13,8 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.jobs.packing.index_publisher import MergedMembers, publish_index
 from forebay.jobs.packing.multipart_writer import MultipartWriter, pause_between_attempts
-from forebay.jobs.packing.pack_order import PackOrder
 from forebay.jobs.packing.pack_services import PackServices
+from forebay.jobs.state.pack_order import PackOrder
 from forebay.namespace.packs.index_file import IndexFile, fetch_index
 from forebay.origin.reads.origin_read import OriginRead
 from forebay.origin.reads.read_outcomes import ErrorResponse

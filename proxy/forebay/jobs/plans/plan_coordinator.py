@@ -30,7 +30,6 @@ from forebay.core.plan_progress import PlanProgress, PlanState
 from forebay.core.read_stream import ReadBatch
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
-from forebay.jobs.node_prefetcher import NodePrefetcher
 from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_counts import UNCOUNTED, PlanMetrics
 from forebay.jobs.plans.plan_entries import OrderedEntries
@@ -40,6 +39,7 @@ from forebay.jobs.plans.plan_runner import PlanRunner
 from forebay.jobs.plans.plan_slots import PlanSlot, plan_to_displace
 from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
 from forebay.jobs.plans.plan_window import PlanStart
+from forebay.jobs.prefetch.node_prefetcher import NodePrefetcher
 from forebay.peers.node_reads import NodeReads
 from forebay.policy.access import ReadPermits
 from forebay.request.admission import GatewayPolicy

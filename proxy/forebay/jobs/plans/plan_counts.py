@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from forebay.jobs.plans.plan_window import WindowEntry
-from forebay.jobs.prefetch_request import PrefetchOutcome
+from forebay.jobs.prefetch.prefetch_request import PrefetchOutcome
 
 
 class PlanMetrics(Protocol):

@@ -1,7 +1,7 @@
 """The plan runner: keeps the bytes that one plan's reader wants next ahead of it.
 
     reads ──> window ──> front ──> room within the horizon ──> fetch the next entries, in order ──> cached
-                                                                          └── by jobs.node_prefetcher, beside demand
+                                                                 by jobs.prefetch.node_prefetcher ──┘
 
 The horizon bounds the bytes that are fetched and unread: by the rule of the plan's objects, by the plan's share of
 `memory.ahead`, and by HORIZON_SECONDS at the reader's pace. As many entries are in flight as that pace needs for the
@@ -29,8 +29,8 @@ from forebay.jobs.plans.plan_retry import PlanRetry
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import SPREAD, PlanStart, PlanWindow, WindowEntry, tickets_of
 from forebay.jobs.plans.reader_search import ReaderSearch
-from forebay.jobs.prefetch_request import PrefetchLookup, PrefetchOutcome, PrefetchRequest
-from forebay.jobs.prefetcher import PIECE
+from forebay.jobs.prefetch.prefetch_request import PrefetchLookup, PrefetchOutcome, PrefetchRequest
+from forebay.jobs.prefetch.prefetcher import PIECE
 from forebay.origin.origin_identity import OriginIdentity
 
 TICK_SECONDS: Final = 0.5

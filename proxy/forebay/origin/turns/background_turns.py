@@ -3,7 +3,7 @@
     acquire ──room beside demand──> in use ──> release
        └──> waits ──fewest in use of its group first──┘
 
-Plans, recordings and read-ahead (jobs.prefetcher) acquire one before they begin a fetch, and then send ordinary
+Plans, recordings and read-ahead (jobs.prefetch) acquire one before they begin a fetch, and then send ordinary
 requests, as the requester BACKGROUND: so the turns in use by demand are known at every moment. A fetch that waits here
 has not begun: a reader that demands the same block meanwhile fetches it at once, and never waits behind background
 work. Invariants:

@@ -1,14 +1,15 @@
 """The RPC methods of jobs: the owner of an object fetches it ahead of reads, and the reads, plans and recordings of the
-node come together in one worker. The server side of peers.node_reads, jobs.node_prefetcher and jobs.plans.node_plans.
+node come together in one worker. The server side of peers.node_reads, jobs.prefetch.node_prefetcher and
+jobs.plans.node_plans.
 """
 
 from collections.abc import Callable
 from dataclasses import asdict
 
 from forebay.core.errors import PeerUnavailable
-from forebay.jobs.cache_residency import encode_residency
-from forebay.jobs.node_prefetcher import decode_prefetch, finish_ahead
-from forebay.jobs.owner_warm_up import answer_owner_call
+from forebay.jobs.prefetch.node_prefetcher import decode_prefetch, finish_ahead
+from forebay.jobs.warmer.cache_residency import encode_residency
+from forebay.jobs.warmer.owner_warm_up import answer_owner_call
 from forebay.peers.frames import Document
 from forebay.peers.peer_codec import decode
 from forebay.request.admission import GatewayPolicy

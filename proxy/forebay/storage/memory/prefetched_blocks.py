@@ -7,7 +7,7 @@ In the LRU order a scan would evict blocks that are about to be read, and blocks
 are read often; under `eviction = "epoch"` most of them would not be kept at all. So they have a budget of their own
 (`memory.ahead`), whole blocks with their overhead. They are found by the memory tier's ordinary look-up, as hits.
 
-A block has one claim for each expected read (jobs.prefetcher). The caller that releases the last claim gets the buffer
+A block has one claim for each expected read (jobs.prefetch). The caller that releases the last claim gets the buffer
 if it was used, and admits it to the tiers: their policy decides whether it stays.
 
 An object that is *being opened* has no known blocks yet: what lands of it meanwhile is kept here as well, unclaimed,

@@ -1,7 +1,7 @@
 """Jobs and their orders between the admin port and the room that runs them."""
 
-from forebay.jobs.warm_up_job import WarmUpJob
-from forebay.jobs.warm_up_order import ListedSource, WarmUpOrder
+from forebay.jobs.state.warm_up_job import WarmUpJob
+from forebay.jobs.state.warm_up_order import ListedSource, WarmUpOrder
 from forebay.server.admin.schema.warm_order import WarmOrder
 from forebay.server.admin.worker.job_view import SOURCES_SHOWN, job_view, warm_up_order
 

@@ -20,7 +20,7 @@ Document: TypeAlias = Mapping[str, object]
 MAX_PAGE: Final = 1000
 """Objects in one answer of GET /v1/cache."""
 MAX_CONCURRENCY: Final = 256
-"""Objects that one warm-up job fetches at once, as in jobs.warm_up, which the supervisor does not import."""
+"""Objects that a job fetches at once, as in jobs.state.warm_up_order, which the supervisor does not import."""
 JOBS_SURVIVE: Final = "A job that was cut off goes on after a restart, where it `survives`."
 
 

@@ -4,10 +4,10 @@ from typing import Final
 
 from forebay.core.pack_actions import PACK_ACTIONS
 from forebay.core.units import parse_size
-from forebay.jobs.job_estimate import bytes_per_second, seconds_left
-from forebay.jobs.packing.pack_order import DEFAULT_SHARD, PackOrder
-from forebay.jobs.warm_up_job import WarmUpJob
-from forebay.jobs.warm_up_order import DEFAULT_CONCURRENCY, ListedSource, WarmUpOrder
+from forebay.jobs.state.job_estimate import bytes_per_second, seconds_left
+from forebay.jobs.state.pack_order import DEFAULT_SHARD, PackOrder
+from forebay.jobs.state.warm_up_job import WarmUpJob
+from forebay.jobs.state.warm_up_order import DEFAULT_CONCURRENCY, ListedSource, WarmUpOrder
 from forebay.server.admin.schema.admin_schema import Job, WarmFailure
 from forebay.server.admin.schema.pack_request import PackRequest
 from forebay.server.admin.schema.warm_order import ObjectUrl, WarmOrder, parse_newer_than, parse_object_url, parse_until

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from forebay.jobs.inventory import Inventory, InventoryEntry
-from forebay.jobs.warm_up import WarmUps
-from forebay.jobs.warm_up_job import WarmUpJob
-from forebay.jobs.warm_up_order import DEFAULT_CONCURRENCY, WarmUpOrder
+from forebay.jobs.state.inventory import Inventory, InventoryEntry
+from forebay.jobs.state.warm_up_job import WarmUpJob
+from forebay.jobs.state.warm_up_order import DEFAULT_CONCURRENCY, WarmUpOrder
+from forebay.jobs.warm_up.warm_ups import WarmUps
 from forebay.server.admin.control import JobVerbs
 from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.pin_changes import pin_order

@@ -8,11 +8,11 @@ from typing import Final
 from forebay.core.errors import S3Error, Throttled
 from forebay.core.names import RESERVED_PREFIX
 from forebay.core.plan_progress import PlanList, PlanProgress
-from forebay.jobs.inventory import PAGE_OBJECTS, Inventory, InventoryEntry
 from forebay.jobs.plans.node_plans import NodePlans
 from forebay.jobs.plans.plan_entries import PlanEntries
 from forebay.jobs.plans.plan_files import plan_id
 from forebay.jobs.plans.plan_resource import KEY_LISTS
+from forebay.jobs.state.inventory import PAGE_OBJECTS, Inventory, InventoryEntry
 from forebay.policy.grants import Principal
 from forebay.request.authentication import Keyring
 from forebay.request.resource import ResourceOwner, ResourceWriter

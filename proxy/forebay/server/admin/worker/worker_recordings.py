@@ -8,10 +8,10 @@ from typing import Final
 from forebay.core.errors import MalformedRecording
 from forebay.core.names import ObjectName
 from forebay.core.recording_info import RecordingInfo
-from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.recordings.recorded_reuse import MAX_EPOCHS, WHOLE_EPOCH, recorded_reuse
 from forebay.jobs.recordings.recording import MAX_FILE_SIZE, SHARED, is_recording_name
 from forebay.jobs.recordings.recording_access import RecordingAccess, admin_choice
+from forebay.jobs.state.inventory import Inventory, InventoryEntry
 from forebay.protocol.recordings.recording_file import RecordingDecoder
 from forebay.server.admin.control import RecordingVerbs
 from forebay.server.admin.schema.recording_schema import (
