@@ -31,7 +31,7 @@ from forebay.protocol.oss.oss_errors import s3_error
 from forebay.protocol.oss.oss_headers import OBJECT_TYPE, crc64_of
 from forebay.protocol.oss.oss_operation_table import WITH_DOCUMENT
 from forebay.protocol.oss.oss_origin_documents import s3_document
-from forebay.protocol.oss.oss_origin_request import STREAMED, OssOriginRequest, to_oss_request
+from forebay.protocol.oss.oss_origin_request import STREAMED, OssOriginRequest, is_empty_page, to_oss_request
 from forebay.protocol.oss.oss_response_headers import s3_response_headers
 from forebay.protocol.xml.s3_documents import read_parts_cooperatively
 
@@ -111,7 +111,8 @@ class OssAdapter:
         else:
             encoded = ("encoding-type", "url") in request.query
             try:
-                document = s3_document(operation, await response.read(DOCUMENT_LIMIT), encoded=encoded)
+                body, is_empty = await response.read(DOCUMENT_LIMIT), is_empty_page(request.query)
+                document = s3_document(operation, body, encoded=encoded, is_empty=is_empty)
             except MalformedOssDocument as error:
                 _log.warning("%s: OSS answered with no document of its own: %s", operation, error)
                 raise self._broken(operation, "no document") from None

@@ -129,7 +129,9 @@ def _objects() -> Iterator[OperationRow]:
     yield _row("CompleteMultipartUpload", "object", "POST ?uploadId", _WRITE, _OBJECT, "The object is replaced.")
     yield _row("AbortMultipartUpload", "object", "DELETE ?uploadId", _WRITE, _NOTHING, "The object stays as it is.")
     why = "An upload under way is its writers' business: needs write."
-    yield _row("ListParts", "object", "GET ?uploadId", _WRITE, _NOTHING, why, "max-parts part-number-marker")
+    yield _row(
+        "ListParts", "object", "GET ?uploadId", _WRITE, _NOTHING, why, "encoding-type max-parts part-number-marker"
+    )
 
     for name in ("Acl", "Attributes", "Retention", "Tagging", "Torrent"):
         yield _row(f"GetObject{name}", "object", f"GET ?{name.lower()}", _READ, _NOTHING, _ABOUT, "versionId")

@@ -114,7 +114,7 @@ def list_parts(store: Store, s3_request: S3Request, bucket: str, key: str) -> An
         ("PartNumberMarker", after),
         ("NextPartNumberMarker", shown[-1] if shown else 0),
         ("MaxParts", limit),
-        ("IsTruncated", len(later) > limit),
+        ("IsTruncated", 0 < limit < len(later)),
     ]
     for number in shown:
         part = upload.parts[number]

@@ -153,3 +153,23 @@ def test_random_bodies_raise_or_translate(body: bytes) -> None:
 def test_a_body_that_is_no_document_raises(body: bytes) -> None:
     with pytest.raises(MalformedOssDocument):
         s3_document("ListObjects", body, encoded=False)
+
+
+def test_an_empty_page_is_the_last_one() -> None:
+    part = "<Part><PartNumber>1</PartNumber><ETag>A</ETag></Part>"
+    fields = "<UploadId>u</UploadId><NextPartNumberMarker>1</NextPartNumberMarker><MaxParts>1</MaxParts>"
+    source = f"<ListPartsResult>{fields}<IsTruncated>true</IsTruncated>{part}</ListPartsResult>"
+    document = s3_document("ListParts", source.encode(), encoded=False, is_empty=True)
+    assert [(child.tag.removeprefix(NAMESPACE), child.text) for child in tree_of(document)] == [
+        ("UploadId", "u"),
+        ("NextPartNumberMarker", "0"),
+        ("MaxParts", "0"),
+        ("IsTruncated", "false"),
+    ]
+    keys = "<Contents><Key>a</Key></Contents><CommonPrefixes><Prefix>b/</Prefix></CommonPrefixes>"
+    source = f"<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>{keys}"
+    document = s3_document("ListObjectsV2", f"{source}</ListBucketResult>".encode(), encoded=False, is_empty=True)
+    assert [(child.tag.removeprefix(NAMESPACE), child.text) for child in tree_of(document)] == [
+        ("IsTruncated", "false"),
+        ("KeyCount", "0"),
+    ]

@@ -9,7 +9,7 @@ from forebay.core.cooperative import run_to_completion
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.protocol.oss.oss_operation_table import CARRIED
-from forebay.protocol.oss.oss_origin_request import OssOriginRequest, to_oss_request
+from forebay.protocol.oss.oss_origin_request import OssOriginRequest, is_empty_page, to_oss_request
 
 
 def translate(
@@ -122,6 +122,25 @@ def test_queries(operation: str, source: dict[str, str], sent: str) -> None:
     request = translate(operation, "GET", tuple(source.items()), (), body, on_bucket=True)
     assert [name for name, _ in request.query] == sent.split()
     assert dict(request.query).get("max-keys", "1000") in {"1000", "9"}
+
+
+@pytest.mark.parametrize(("operation", "name"), [("ListObjectsV2", "max-keys"), ("ListParts", "max-parts")])
+@pytest.mark.parametrize(
+    ("sent", "translated"),
+    [
+        ("0", "1"),
+        ("00", "1"),
+        ("1", "1"),
+        ("1001", "1000"),
+        ("9" * 5000, "9" * 5000),
+        ("\u0663", "\u0663"),
+        ("-1", "-1"),
+    ],
+)
+def test_page_sizes(operation: str, name: str, sent: str, translated: str) -> None:
+    query = ((name, sent),)
+    assert dict(translate(operation, "GET", query, (), on_bucket=True).query)[name] == translated
+    assert is_empty_page(query) == (sent in {"0", "00"})
 
 
 def test_a_read_by_part_number_is_refused() -> None:

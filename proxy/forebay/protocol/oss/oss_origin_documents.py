@@ -25,11 +25,22 @@ _ENCODED_ROOTS: Final = frozenset(
 )
 # OSS writes empty ones, which S3 leaves out.
 _NOT_EMPTY: Final = frozenset({"ContinuationToken", "NextContinuationToken", "NextMarker", "StartAfter"})
+_ENTRIES: Final = frozenset({"CommonPrefixes", "Contents", "DeleteMarker", "Part", "Upload", "Version"})
+_NEXT: Final = frozenset(
+    {"NextContinuationToken", "NextKeyMarker", "NextMarker", "NextUploadIdMarker", "NextVersionIdMarker"}
+)
+_OF_EMPTY_PAGE: Final = MappingProxyType(
+    {
+        **dict.fromkeys(("KeyCount", "MaxKeys", "MaxParts", "MaxUploads", "NextPartNumberMarker"), "0"),
+        "IsTruncated": "false",
+    }
+)
 _PERMISSIONS: Final = MappingProxyType({"public-read": ("READ",), "public-read-write": ("READ", "WRITE")})
 
 
-def s3_document(operation: str, body: bytes, *, encoded: bool) -> bytes:
-    """The document of a success. `encoded`: the client asked for percent-encoded names. Raises MalformedOssDocument."""
+def s3_document(operation: str, body: bytes, *, encoded: bool, is_empty: bool = False) -> bytes:
+    """The document of a success. `encoded`: the client asked for percent-encoded names; `is_empty`: for a page without
+    entries, which OSS does not have. Raises MalformedOssDocument."""
     if operation == "DeleteObjects" and not body.strip():
         return write_tree(branch("DeleteResult"), S3_NAMESPACE)  # it was asked to be quiet
     try:
@@ -43,8 +54,17 @@ def s3_document(operation: str, body: bytes, *, encoded: bool) -> bytes:
     elif tree.name == "ListAllMyBucketsResult":
         tree = _buckets(tree)
     else:
+        if is_empty:
+            _empty_page(tree)
         _translate(tree, encoded=encoded and tree.name != "DeleteResult")
     return write_tree(tree, S3_NAMESPACE)
+
+
+def _empty_page(tree: Element) -> None:
+    """Takes the entries out of a page, and what would have a client go on behind them."""
+    tree.children = [child for child in tree.children if child.name not in _ENTRIES and child.name not in _NEXT]
+    for child in tree.children:
+        child.text = _OF_EMPTY_PAGE.get(child.name, child.text)
 
 
 def _translate(tree: Element, *, encoded: bool) -> None:

@@ -34,6 +34,7 @@ STREAMED: Final = frozenset({"PutObject", "PostObject", "UploadPart"})
 """Operations whose body is an object's bytes, which pass unchanged."""
 READS: Final = frozenset({"GetObject", "HeadObject"})
 MAX_KEYS: Final = 1000
+PAGE_SIZES: Final = frozenset({"max-keys", "max-parts", "max-uploads"})
 
 _OVERWRITING: Final = frozenset({"PutObject", "PostObject", "CopyObject", "CompleteMultipartUpload"})
 # Their responses have names, in which XML may lack characters.
@@ -98,8 +99,8 @@ def _query(operation: str, query: Query) -> Iterator[tuple[str, str]]:
             raise S3Error("NotImplemented", "OSS has no reads by part number.", ArgumentName=name)
         if operation in LISTINGS and not value and name not in {"versions", "uploads"}:
             continue
-        if name in {"max-keys", "max-uploads", "max-parts"} and value.isdecimal():
-            yield name, str(min(int(value), MAX_KEYS))
+        if name in PAGE_SIZES:
+            yield name, _page_size(value)
         elif operation == "ListBuckets":
             yield from _bucket_query(name, value)
         else:
@@ -112,6 +113,20 @@ def _query(operation: str, query: Query) -> Iterator[tuple[str, str]]:
         yield "max-keys", str(MAX_KEYS)
 
 
+def is_empty_page(query: Query) -> bool:
+    """Whether a query of S3 requests a page without entries, to which OSS is sent one of 1."""
+    return any(name in PAGE_SIZES and _is_number(value) and int(value) == 0 for name, value in query)
+
+
+def _page_size(value: str) -> str:
+    """What OSS is sent for a page size of S3, which may be 0 or above the largest page."""
+    return str(min(max(int(value), 1), MAX_KEYS)) if _is_number(value) else value
+
+
+def _is_number(value: str) -> bool:
+    return value.isascii() and value.isdecimal() and len(value) < 10
+
+
 def _bucket_query(name: str, value: str) -> Iterator[tuple[str, str]]:
     match name:
         case "prefix":
@@ -119,7 +134,7 @@ def _bucket_query(name: str, value: str) -> Iterator[tuple[str, str]]:
         case "continuation-token":
             yield "marker", value
         case "max-buckets":
-            yield "max-keys", str(min(int(value), MAX_KEYS)) if value.isdecimal() else value
+            yield "max-keys", str(min(int(value), MAX_KEYS)) if _is_number(value) else value
         case _:
             raise S3Error("NotImplemented", f"OSS lists no buckets by {name}.", ArgumentName=name)
 

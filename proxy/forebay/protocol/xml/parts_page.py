@@ -1,10 +1,14 @@
 """The response to a ListParts that Forebay answers itself.
 
+With `encoding-type=url` the key is percent-encoded: OSS and MinIO know the parameter, and S3 ignores it. A page of no
+parts (`max-parts=0`) is the last one, as a client that went on would get the same page for ever.
+
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListParts.html
 """
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
+from urllib.parse import quote
 
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
@@ -32,20 +36,24 @@ def part_listing(target: Target, parts: Mapping[int, ListedPart], checksums: Hea
     """Returns the page that the query of `target` requests, of the parts of its upload by number. `checksums`: elements
     with the algorithm and type of the upload. Raises S3Error."""
     after, most = _number(target, "part-number-marker", 0), _number(target, "max-parts", MOST_PARTS)
-    most = min(most, MOST_PARTS)
+    most, key = min(most, MOST_PARTS), target.name.key
+    encoding = target.param("encoding-type") or ""
+    if encoding not in {"", "url"}:
+        raise S3Error("InvalidArgument", "The encoding can only be url.", ArgumentName="encoding-type")
     numbers = sorted(number for number in parts if number > after)
     shown = numbers[:most]
     root = Element("ListPartsResult")
     for field, text in (
         ("Bucket", target.name.bucket),
-        ("Key", target.name.key),
+        ("Key", quote(key, safe="/") if encoding else key),
         ("UploadId", target.param("uploadId") or ""),
         ("StorageClass", "STANDARD"),
         *checksums,
+        *((("EncodingType", encoding),) if encoding else ()),
         ("PartNumberMarker", str(after)),
         ("NextPartNumberMarker", str(shown[-1] if shown else 0)),
         ("MaxParts", str(most)),
-        ("IsTruncated", "true" if len(shown) < len(numbers) else "false"),
+        ("IsTruncated", "true" if 0 < len(shown) < len(numbers) else "false"),
     ):
         root.add(field, text)
     for number in shown:
