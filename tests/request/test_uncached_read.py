@@ -31,7 +31,7 @@ class Answering:
     async def before_read(self, *_: object) -> None:
         self.steps.append("wait")
 
-    async def answer_listing(self, operation: str, _target: object, *, is_own: bool) -> bytes | None:
+    async def answer_listing(self, operation: str, _target: object, _headers: object, *, is_own: bool) -> bytes | None:
         self.steps.append(f"{operation} {'own' if is_own else 'of another credential'}")
         return self._document
 

@@ -61,7 +61,7 @@ client/cli/test_commands.py              client/cli/command_table
 client/cli/test_admin_client.py          client/cli/admin_address
 client/test_forebay_resources.py          client/resource_calls
 scenarios/test_packed_copies.py          request/packed_copies request/admitted_write
-scenarios/test_packed_subresources.py    request/packed_subresources request/origin_checks
+scenarios/test_packed_subresources.py    request/packed_subresources origin/origin_checks
 namespace/test_snapshot_walk.py          namespace/snapshot
 scenarios/test_listings.py               namespace/origin_pages
 scenarios/test_listings_workers.py       namespace/namespace_owners

@@ -1,6 +1,7 @@
-"""The checks of a pack's member or its bucket that only the origin can make, each by a HEAD.
+"""The checks of a pack's member, or of a bucket, that only the origin can make, each by a HEAD.
 
-    x-amz-expected-bucket-owner     HEAD of the member's shard with the header; for a listing, of the bucket
+    x-amz-expected-bucket-owner     HEAD of the member's shard with the header; of the bucket for a listing, a batch,
+                                    and the requests of an upload in the journal
     a condition of a write          HEAD of the key: is there an object, too?
     versionId=null                  HEAD of the key with it ──> there is one: it is the version
                                                             └─> 404: the member, if its shard is a version null

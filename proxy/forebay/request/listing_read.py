@@ -27,6 +27,7 @@ from forebay.metadata.permissions import Permissions
 from forebay.namespace.listing_answer import ListingAnswer
 from forebay.namespace.namespace_owners import NodeListings
 from forebay.namespace.pending_pages import PendingPages
+from forebay.origin.origin_checks import OWNER, OriginChecks
 from forebay.origin.origin_identity import OriginIdentity, request_credential
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origins import Origins
@@ -36,7 +37,6 @@ from forebay.protocol.forwarded_headers import forwarded_query
 from forebay.protocol.listing_query import ListingQuery, origin_only_header, parse_listing, without_own_token
 from forebay.protocol.target import Target
 from forebay.request.admission import Admission
-from forebay.request.origin_checks import OWNER, OriginChecks
 
 _VERSIONS: Final[dict[str, Literal[1, 2]]] = {"ListObjects": 1, "ListObjectsV2": 2}
 _POSITIONS: Final = frozenset({"continuation-token", "marker", "start-after"})

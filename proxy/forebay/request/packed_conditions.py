@@ -17,8 +17,8 @@ from forebay.core.errors import S3Error
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolution import ResolvedVersion
+from forebay.origin.origin_checks import OriginChecks
 from forebay.protocol.conditions import same_etag
-from forebay.request.origin_checks import OriginChecks
 from forebay.write.forward_request import WriteContext
 
 _MATCH: Final = "If-Match"

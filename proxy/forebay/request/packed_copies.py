@@ -27,6 +27,7 @@ from forebay.fetch.ordered_body import OrderedBody
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolution import ResolvedVersion
+from forebay.origin.origin_checks import NULL_VERSION, SOURCE_OWNER, OriginChecks
 from forebay.policy.rules import Rules
 from forebay.protocol.conditions import Proceed, evaluate_conditions
 from forebay.protocol.copy_source import COPY_SOURCE, parse_copy_source
@@ -36,7 +37,6 @@ from forebay.protocol.header_map import Headers
 from forebay.protocol.operations import classify
 from forebay.protocol.xml.s3_documents import copied_document, copied_part_document
 from forebay.request.document_reply import DocumentReply
-from forebay.request.origin_checks import NULL_VERSION, SOURCE_OWNER, OriginChecks
 from forebay.write.forward_request import WriteContext
 
 COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})

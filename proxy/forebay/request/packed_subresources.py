@@ -6,7 +6,7 @@
     a read of several ranges         the whole member, as S3 has it of every object
     a read with the keys of an       400 InvalidRequest: only the origin could obey these, and it has no such object
     encryption
-    any, with the bucket's expected  first the origin compares the owner (request.origin_checks)
+    any, with the bucket's expected  first the origin compares the owner (origin.origin_checks)
     owner
     any, with versionId=null         the member, if the origin has no such version, and no versions in that bucket
     any other (ACL, Retention, ...)  405 MethodNotAllowed
@@ -31,6 +31,7 @@ from forebay.core.request_record import RequestRecord
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolution import ResolvedVersion
+from forebay.origin.origin_checks import NULL_VERSION, OWNER, OriginChecks
 from forebay.policy.freshness import requests_revalidation
 from forebay.protocol.exchange import ObjectReply, Request
 from forebay.protocol.header_map import Headers
@@ -39,7 +40,6 @@ from forebay.protocol.read_variants import OVERRIDES, VERSION, read_variant
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, Element, write_tree
 from forebay.request.admission import Admission
 from forebay.request.object_read import ObjectReader
-from forebay.request.origin_checks import NULL_VERSION, OWNER, OriginChecks
 
 _WRITES: Final = frozenset(
     {"PutObject", "CopyObject", "DeleteObject", "CreateMultipartUpload", "UploadPart", "UploadPartCopy"}

@@ -66,7 +66,7 @@ class UncachedReader:
         if self._write_back is None or operation not in _UPLOAD_LISTINGS or request.method != "GET":
             return False
         is_own = admission.identity is None
-        document = await self._write_back.answer_listing(operation, admission.target, is_own=is_own)
+        document = await self._write_back.answer_listing(operation, admission.target, admission.headers, is_own=is_own)
         if document is None:
             return False
         record.cache, record.step = "bypass", "reply"

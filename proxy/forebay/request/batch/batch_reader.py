@@ -18,13 +18,13 @@ from typing import Final
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
+from forebay.origin.origin_checks import OriginChecks
 from forebay.protocol.batch.batch_request import MAX_BODY, parse_batch
 from forebay.protocol.exchange import Reply, Request
 from forebay.request.admission import Admission
 from forebay.request.batch.batch_run import BatchRun, BatchServices
 from forebay.request.batch.member_reads import ReadObject
 from forebay.request.batch.tar_output import TarOutput
-from forebay.request.origin_checks import OriginChecks
 from forebay.request.verified_bodies import VerifiedBodies
 
 ENTRIES: Final = "x-forebay-batch-entries"

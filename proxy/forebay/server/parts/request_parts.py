@@ -7,6 +7,7 @@ from aiohttp import http_parser
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.read_stream import ReadStream
 from forebay.metadata.permissions import Permissions
+from forebay.origin.origin_checks import OriginChecks
 from forebay.origin.origins import Origins
 from forebay.request.admission import GatewayPolicy
 from forebay.request.admitted_write import AdmittedWriter
@@ -21,7 +22,6 @@ from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.gateway import Gateway
 from forebay.request.listing_read import ListingReader
 from forebay.request.object_read import ObjectReader
-from forebay.request.origin_checks import OriginChecks
 from forebay.request.oss_frontend import OssFrontend
 from forebay.request.packed_conditions import PackedConditions
 from forebay.request.packed_copies import PackedCopies

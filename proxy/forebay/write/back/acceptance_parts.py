@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
+from forebay.origin.origin_checks import OriginChecks
 from forebay.write.back.accept.acceptance import Acceptance
 from forebay.write.back.accept.copy_sources import CopySources
 from forebay.write.back.accept.joined_parts import JoinedParts
@@ -67,7 +68,7 @@ def compose_acceptance(
     probe = WriteProbe(origins, proofs, worker.tasks, worker.monotonic)
     return AcceptanceParts(
         probe,
-        Acceptance(writer, objects, uploads, proofs, probe, room.has_room),
+        Acceptance(writer, objects, uploads, proofs, probe, room.has_room, OriginChecks(origins)),
         MovedUploadRequests(state.uploads, duty.moves, duty.expiry, origins, barriers.wait),
         UploadListings(state.uploads, state.pending, drain.own_uploads, origins),
     )

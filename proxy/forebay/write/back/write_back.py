@@ -15,6 +15,7 @@ from math import inf
 from typing import Final
 
 from forebay.core.names import ObjectName
+from forebay.origin.origin_checks import OriginChecks
 from forebay.peers.frames import Document
 from forebay.peers.peer_codec import decode, decode_name
 from forebay.protocol.header_map import Headers
@@ -74,6 +75,7 @@ class WriteBack:
         self.record_origins = state.origins
         self.max_age = limits.max_age
         self._origins = origin.origins
+        self._checks = OriginChecks(origin.origins)
         self._versions = origin.versions
         self._worker = worker
         self._events = events
@@ -215,12 +217,16 @@ class WriteBack:
             if entry.is_conflict and entry.write.name == name:
                 self.drainer.retry(entry.version.record)
 
-    async def answer_listing(self, operation: str, target: Target, *, is_own: bool) -> bytes | None:
+    async def answer_listing(self, operation: str, target: Target, headers: Headers, *, is_own: bool) -> bytes | None:
         """Returns the answer to a ListParts or ListMultipartUploads that shows uploads of the journal; None: the origin
         answers. `is_own`: the principal has no credential of its own at the origin. Raises S3Error, OriginError,
         Throttled."""
-        if not is_own:
-            return None
+        document = await self._upload_listing(operation, target) if is_own else None
+        if document is not None:
+            await self._checks.check_owner(target.bucket or "", None, headers, None)
+        return document
+
+    async def _upload_listing(self, operation: str, target: Target) -> bytes | None:
         if operation == "ListParts":
             upload_id = target.param("uploadId") or ""
             upload = self.uploads.find(target.name, upload_id)

@@ -5,7 +5,8 @@
 
 It may if nothing about it needs the origin's state (forebay.policy.acceptable_writes), the origin is known to accept
 such writes (write_proofs, write_probe), no fence of a rule demands otherwise, and the journal has room. The requests of
-an upload that was created here are answered here, to its end, unless it has to go on at the origin (upload_moves).
+an upload that was created here are answered here, to its end, unless it has to go on at the origin (upload_moves). The
+bucket's expected owner is compared by the origin first (origin.origin_checks).
 """
 
 import asyncio
@@ -14,8 +15,10 @@ from typing import Final
 
 from forebay.core.heads import DURABILITY
 from forebay.core.names import ObjectName
+from forebay.origin.origin_checks import SOURCE_OWNER, OriginChecks
 from forebay.policy.acceptable_writes import key_obstacle, obstacle
 from forebay.policy.rules import Rules
+from forebay.protocol.copy_source import parse_copy_source
 from forebay.protocol.forwarded_headers import SIGNATURE_QUERY
 from forebay.protocol.xml.s3_documents import ListedKey
 from forebay.write.back.accept.object_acceptance import ObjectAcceptance
@@ -25,7 +28,7 @@ from forebay.write.back.accept.write_probe import WriteProbe
 from forebay.write.back.accept.write_proofs import WriteProof, WriteProofs, proof_of
 from forebay.write.back.drain.origin_completion import is_for_origin
 from forebay.write.back.pending.pending_uploads import is_local
-from forebay.write.forward_request import WriteContext
+from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.packed_deletions import PackedDeletion
 
 _UPLOAD_OPERATIONS: Final = frozenset(
@@ -45,6 +48,7 @@ class Acceptance:
         proofs: WriteProofs,
         probe: WriteProbe,
         has_room: Callable[[int], Awaitable[bool]],
+        checks: OriginChecks,
     ) -> None:
         self._writer = writer
         self._objects = objects
@@ -52,6 +56,7 @@ class Acceptance:
         self._proofs = proofs
         self._probe = probe
         self._has_room = has_room
+        self._checks = checks
 
     async def obstacle(self, context: WriteContext) -> str | None:
         """Returns the reason why a write has to go through; None: it is accepted, or refused, here. Raises S3Error,
@@ -63,13 +68,24 @@ class Acceptance:
                 return "its upload is the origin's"
             if forward.identity is not None:  # the origin decides, and knows no such upload
                 return _OWN_CREDENTIAL
-            return await self._uploads.obstacle(context)
+            reason = await self._uploads.obstacle(context)
+            if reason is None:
+                await self._check_owners(forward)
+            return reason
         if decision is None or decision.write != "back":
             return "the rule"
         name = forward.target.name
         if decision.fence and any(fence.matches(name.path) for fence in decision.fence):
             return "a fence"
         return await self._obstacle(context, [name])
+
+    async def _check_owners(self, forward: ForwardRequest) -> None:
+        """Checks the owners that a request of an upload expects of its bucket and of the bucket that it copies from.
+        Raises S3Error, OriginError, Throttled."""
+        headers = forward.request.headers
+        await self._checks.check_owner(forward.target.name.bucket, None, headers, forward.identity)
+        if forward.operation.name == "UploadPartCopy" and (source := parse_copy_source(headers)) is not None:
+            await self._checks.check_owner(source.name.bucket, None, headers, forward.identity, header=SOURCE_OWNER)
 
     async def batch_obstacle(self, context: WriteContext, listed: Sequence[ListedKey], rules: Rules) -> str | None:
         """Returns why a batch delete has to go through, as `obstacle` does for other writes. `listed`: by its
