@@ -62,6 +62,11 @@ def format_duration(seconds: float) -> str:
     return f"{whole} s"
 
 
+def format_elapsed(seconds: float) -> str:
+    """How long something took: as `format_duration`, in tenths below a second, "0.3 s"."""
+    return format_duration(seconds) if seconds >= 0.95 else f"{max(seconds, 0.1):.1f} s"
+
+
 def format_age(seconds: float) -> str:
     """How long ago, in one unit: "45 s", "3 min", "4 h", "12 d"."""
     whole = max(0, int(seconds))

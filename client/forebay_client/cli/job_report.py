@@ -18,7 +18,7 @@ from forebay_client.cli.command_files import unwritable
 from forebay_client.cli.human_format import (
     escape_unprintable,
     format_count,
-    format_duration,
+    format_elapsed,
     format_plural,
     format_rate,
     format_size,
@@ -166,4 +166,4 @@ def _speed(job: JsonObject) -> str:
     if job["ended_at"] is None or job["ended_at"] <= job["started_at"]:
         return ""
     seconds = job["ended_at"] - job["started_at"]
-    return f" in {format_duration(seconds)} ({format_rate(job['bytes_done'] / seconds)})"
+    return f" in {format_elapsed(seconds)} ({format_rate(job['bytes_done'] / seconds)})"

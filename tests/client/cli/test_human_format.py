@@ -57,6 +57,11 @@ def test_times(seconds: float, long: str, short: str) -> None:
     assert human_format.format_age(seconds) == short
 
 
+@pytest.mark.parametrize(("seconds", "text"), [(0.0, "0.1 s"), (0.34, "0.3 s"), (0.96, "1 s"), (90.0, "1 min 30 s")])
+def test_elapsed(seconds: float, text: str) -> None:
+    assert human_format.format_elapsed(seconds) == text
+
+
 def test_counts() -> None:
     assert human_format.format_count(1_234_567) == "1,234,567"
     assert [human_format.format_plural(count, "object") for count in (0, 1, 2000)] == [
