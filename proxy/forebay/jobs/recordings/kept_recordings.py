@@ -50,7 +50,7 @@ class KeptRecordings:
             lambda event: count(event, 1),
         )
         self.recorder = Recorder(self.catalogue, self.follower, lambda: policy().rules, monotonic, count)
-        self.local = LocalRecordings(self.catalogue, self.recorder.save, self.recorder.cut, self.recorder.leave)
+        self.local = LocalRecordings(self.catalogue, self._save, self._cut, self.recorder.leave)
 
     async def start(self) -> None:
         """Loads what an earlier process has left, and listens if a rule records or follows."""
@@ -67,6 +67,14 @@ class KeptRecordings:
             self._unsubscribe()
             self._unsubscribe = None
             self.recorder.close()
+
+    def _save(self) -> None:
+        self._reads.deliver()
+        self.recorder.save()
+
+    def _cut(self, bucket: str) -> None:
+        self._reads.deliver()
+        self.recorder.cut(bucket)
 
     async def close(self) -> None:
         """Ends and writes what is being recorded."""
