@@ -188,6 +188,7 @@ def sample_advice() -> tuple[DataSetAdvice, ...]:
         DataSetAdvice(
             "imagenet",
             size=148 * GIB,
+            is_whole=True,
             current="lru",
             outlooks=(
                 HitOutlook(0.5, 35 * GIB, 0.031, 37 * GIB, 0.25),
@@ -204,7 +205,7 @@ def sample_advice() -> tuple[DataSetAdvice, ...]:
                 "Tiers 2 times as large hit 100 %.",
             ),
         ),
-        DataSetAdvice("ckpts/**", 3 * GIB, "lru", (), None, None, None, ("No advice yet.",)),
+        DataSetAdvice("ckpts/**", 3 * GIB, True, "lru", (), None, None, None, ("No advice yet.",)),
     )
 
 

@@ -84,6 +84,19 @@ def test_nothing_is_said_before_the_second_epoch() -> None:
         assert advice.reasons[0].startswith("No advice before the second epoch")
 
 
+def test_a_set_of_unknown_size_gets_no_quota() -> None:
+    advice = advise(curve_of(shuffled(400)), of(1000), "lru", is_whole=False)
+    assert (advice.eviction, advice.quota) == ("lru", None)
+    assert advice.reasons[0].startswith("The set may have more than the 400 MiB that were recorded")
+    assert advice.reasons[1] == "The recorded epochs have 400 MiB, the tiers keep 1000 MiB."
+    assert "Larger tiers gain nothing." not in advice.reasons
+
+
+def test_nothing_read_again_is_zero_bytes() -> None:
+    [reason] = advise(curve_of(range(1000)), of(500), "lru").reasons
+    assert reason == "No advice before the second epoch: 0 B of 1000 MiB were read a second time so far."
+
+
 def test_memory_that_the_ssd_has_too_counts_once_under_lru() -> None:
     rows = outlooks(
         curve_of(shuffled(100)), lambda factor: TierSpace(round(40 * factor) * MIB, round(50 * factor) * MIB)

@@ -29,3 +29,5 @@ class RecordingInfo:
     file_size: int
     anchors: int
     """Positions in memory, by which it is recognised."""
+    is_whole: bool = False
+    """Whether its objects were read again behind it: it has all of an epoch."""

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from forebay.core.units import format_size
 from forebay.policy.reuse_distance import ReuseCurve
 from forebay.settings.rule_settings import Eviction
 
@@ -85,10 +84,16 @@ def outlooks(curve: ReuseCurve, space_at: Callable[[float], TierSpace]) -> tuple
 
 
 def advise(
-    curve: ReuseCurve, space_at: Callable[[float], TierSpace], current: Eviction, *, has_quota: bool = False
+    curve: ReuseCurve,
+    space_at: Callable[[float], TierSpace],
+    current: Eviction,
+    *,
+    has_quota: bool = False,
+    is_whole: bool = True,
 ) -> TierAdvice:
     """Returns what to set for a data set with this curve where `current` is set now. `space_at`: see `outlooks`.
-    `has_quota`: whether a quota bounds the space, so that larger tiers alone would gain nothing."""
+    `has_quota`: whether a quota bounds the space, so that larger tiers alone would gain nothing. `is_whole`: whether
+    all of the set was read; otherwise its size is a lower bound, and no quota is advised."""
     if not curve.set_size or curve.read_again < MIN_EPOCHS * curve.set_size * 0.9:
         known = f"{_text(round(curve.read_again))} of {_text(curve.set_size)} were read a second time so far"
         return TierAdvice((), None, None, None, (f"No advice before the second epoch: {known}.",))
@@ -97,7 +102,14 @@ def advise(
     eviction = _eviction(present, current)
     gain = present.share(eviction) - present.share(current)
     keeper, larger = ("its quota and memory keep", "A quota") if has_quota else ("the tiers keep", "Tiers")
-    reasons = [f"The set has {_text(curve.set_size)}, {keeper} {_text(present.space.of(current))}."]
+    size, kept = _text(curve.set_size), f"{keeper} {_text(present.space.of(current))}."
+    reasons = [f"The set has {size}, {kept}"]
+    if not is_whole:
+        doubt = f"The set may have more than the {size} that were recorded, and the tiers then hit less:"
+        reasons = [
+            f"{doubt} no recorded epoch was read on into another, so each may have been broken off.",
+            f"The recorded epochs have {size}, {kept}",
+        ]
     if eviction != current:
         reasons.append(
             f'Set eviction = "{eviction}": it hits {_percent(present.share(eviction))} of what is read again, '
@@ -110,7 +122,8 @@ def advise(
     enough = next((row for row in rows if row.share(eviction) >= ENOUGH), None)
     factor = None
     if present.share(eviction) >= ENOUGH:
-        reasons.append(f"{'A larger quota gains' if has_quota else 'Larger tiers gain'} nothing.")
+        if is_whole:
+            reasons.append(f"{'A larger quota gains' if has_quota else 'Larger tiers gain'} nothing.")
     elif enough is not None:
         factor = enough.factor
         hits = "hits" if has_quota else "hit"
@@ -119,7 +132,7 @@ def advise(
         best = rows[-1]
         bound = "the quota hits" if has_quota else "the tiers hit"
         reasons.append(f"Even {best.factor:g} times {bound} only {_percent(best.share(eviction))}.")
-    quota = _quota(curve, present.space.of(eviction))
+    quota = _quota(curve, present.space.of(eviction)) if is_whole else None
     if quota is not None:
         reasons.append(f"A quota of {_text(quota)} is enough for it, and leaves the rest to others.")
     return TierAdvice(rows, eviction, quota, factor, tuple(reasons))
@@ -148,4 +161,4 @@ def _text(size: int) -> str:
     for unit, factor in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= factor:
             return f"{size / factor:.3g} {unit}" if size < 1000 * factor else f"{size // factor} {unit}"
-    return format_size(size)
+    return f"{size} B"

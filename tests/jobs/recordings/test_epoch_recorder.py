@@ -28,7 +28,7 @@ def epochs(made: list[RecordingPage | EpochEnded]) -> list[list[str]]:
         match each:
             case RecordingPage():
                 found[-1] += [read.key for read in each.reads]
-            case EpochEnded(index):
+            case EpochEnded(index, _):
                 assert index.count == len(found[-1])
                 found.append([])
     assert found.pop() == []
@@ -45,6 +45,12 @@ def test_three_epochs_are_three_recordings(count: int, step: int) -> None:
         assert len(set(recorded) & set(order)) >= count * 0.95
         assert abs(len(recorded) - count) <= max(3, count // 20)
     assert found[0][: count // 2] == orders[0][: count // 2]
+
+
+def test_an_epoch_is_whole_when_its_objects_are_read_again() -> None:
+    orders = [shuffled(sample_keys(700), seed) for seed in range(3)]
+    made = record([key for order in orders for key in order][:1800])
+    assert [each.is_whole for each in made if isinstance(each, EpochEnded)] == [True, True, False]
 
 
 def test_pages_are_full_and_say_when_they_began() -> None:

@@ -82,6 +82,22 @@ async def test_each_epoch_is_a_recording_of_one_run(rig: TrackRig) -> None:
     assert rig.listener.calls == []
 
 
+async def test_only_an_epoch_that_is_read_into_the_next_is_whole(rig: TrackRig) -> None:
+    rig.read(ORDERS[0] + ORDERS[1][:500])
+    rig.track.end()
+    assert [each.is_whole for each in rig.catalogue.recordings] == [True, False]
+
+
+async def test_a_recording_that_is_repeated_to_its_end_is_whole(rig: TrackRig) -> None:
+    rig.read(ORDERS[0])
+    rig.track.end()
+    assert [each.is_whole for each in rig.catalogue.recordings] == [False]
+    rig.now += NEW_RUN_AFTER + 1
+    rig.read(ORDERS[0] + ORDERS[1])
+    rig.track.end()
+    assert [each.is_whole for each in rig.catalogue.recordings] == [True, False]
+
+
 async def test_a_second_run_with_the_same_seed_is_followed(rig: TrackRig) -> None:
     rig.read(ORDERS[0] + ORDERS[1])
     rig.track.end()

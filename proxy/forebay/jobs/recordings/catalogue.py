@@ -163,20 +163,28 @@ class RecordingCatalogue:
             self._write(recording, lambda files: files.append_prefix(recording, source.id, reads))
             self.write_out()  # as long as the source is there
 
-    def end(self, recording: Recording, index: AnchorIndex) -> None:
-        """Ends a recording, and makes it one that can be recognised. A short one goes."""
+    def end(self, recording: Recording, index: AnchorIndex, *, is_whole: bool = False) -> None:
+        """Ends a recording, and makes it one that can be recognised. A short one goes. `is_whole`: whether its objects
+        were read again behind it."""
         if recording.id not in self._recordings:
             return
         if recording.reads < MIN_READS:
             self.remove(recording)
             return
         recording.state, recording.index, recording.ended = "automatic", index, self._clock()
+        recording.is_whole = is_whole
         recording.tail_reads = 0
         self._write(recording, lambda files: files.end(recording))
         of_track = [each for each in self.in_bucket(recording.bucket) if each.track == recording.track]
         for each in recordings_to_drop(of_track):
             self.remove(each)
         self.version += 1
+
+    def mark_whole(self, recording: Recording) -> None:
+        """Notes that a recording has a whole epoch: another reader went along it and began anew at its end."""
+        if not recording.is_whole and recording.id in self._recordings:
+            recording.is_whole = True
+            self._write(recording, lambda files: files.write_document(recording))
 
     def mark_used(self, recording: Recording) -> None:
         """Notes that a recording was recognised."""

@@ -37,6 +37,8 @@ class EpochEnded:
     """All reads of an epoch are in the pages returned so far."""
 
     index: AnchorIndex
+    is_whole: bool
+    """Whether its objects began to be read again. Otherwise reads ended, and the reader may not have read them all."""
 
 
 class EpochRecorder:
@@ -166,7 +168,7 @@ class EpochRecorder:
         ended, behind, behind_hashes = self._tail.cut(kept), self._tail, self._tail_hashes[kept:]
         self._tail = ended
         self._boundary.index.truncate(first + kept)
-        made = self.end()
+        made = self._end(is_whole=boundary is not None)
         self._restart(behind, behind_hashes, now)
         return made
 
@@ -225,13 +227,16 @@ class EpochRecorder:
 
     def end(self) -> list[RecordingPage | EpochEnded]:
         """Returns what is left of the epoch: its last pages, and its end. Empty if nothing was read."""
+        return self._end(is_whole=False)
+
+    def _end(self, *, is_whole: bool) -> list[RecordingPage | EpochEnded]:
         made: list[RecordingPage | EpochEnded] = []
         while self._sentinels is not None:
             made += self._add_all(*self._look_closely(ReadTail(), array("I")), self._tail_began)
         while len(self._tail):
             made.append(self._cut_page(self._tail_began))
         if self.count:
-            made.append(EpochEnded(self._boundary.index))
+            made.append(EpochEnded(self._boundary.index, is_whole))
         self._restart(ReadTail(), array("I"), self._tail_began)
         return made
 

@@ -237,8 +237,8 @@ class ReaderTrack:
                     if self._recording is None:
                         self._recording = self._begin_recording()
                     self._catalogue.append(self._recording, each)
-                case EpochEnded(index):
-                    self._end_epoch(index)
+                case EpochEnded(index, is_whole):
+                    self._end_epoch(index, is_whole=is_whole)
                 case _:
                     pass
 
@@ -258,7 +258,7 @@ class ReaderTrack:
             self._prefix = None
         return recording
 
-    def _end_epoch(self, index: AnchorIndex) -> None:
+    def _end_epoch(self, index: AnchorIndex, *, is_whole: bool) -> None:
         if self._followed is not None and self._followed[1].is_at_end:
             self._reach_end(*self._followed)
         recording, whole = self._recording, self._whole
@@ -269,6 +269,8 @@ class ReaderTrack:
         self._epoch += 1
         if whole is not None:
             self._run, self._epoch, self._epoch_reads = whole.run, whole.epoch + 1, whole.reads
+        if whole is not None and is_whole and index.count <= whole.reads * (1 + SAME_LENGTH):
+            self._catalogue.mark_whole(whole)
         if recording is None:
             return
         if whole is not None:
@@ -278,7 +280,7 @@ class ReaderTrack:
             recording.run, recording.epoch = whole.run, whole.epoch
             if whole.state == "automatic":  # it had broken off
                 self._catalogue.remove(whole)
-        self._catalogue.end(recording, index)
+        self._catalogue.end(recording, index, is_whole=is_whole)
         if recording.reads < self._epoch_reads * BROKEN_OFF:
             self._begin_run()
         else:

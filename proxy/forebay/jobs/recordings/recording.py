@@ -55,6 +55,8 @@ class Recording:
     size: int = 0
     """Bytes that were read."""
     file_size: int = 0
+    is_whole: bool = False
+    """Whether its objects were read again behind it, so that it has all of an epoch."""
     names: list[str] = field(default_factory=list)
     """The files of the names that its file has numbers of."""
     index: AnchorIndex = field(default_factory=AnchorIndex, compare=False)

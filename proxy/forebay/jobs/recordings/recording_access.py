@@ -37,6 +37,7 @@ def recording_info(recording: Recording) -> RecordingInfo:
         recording.size + recording.tail_size,
         recording.file_size,
         len(recording.index),
+        recording.is_whole,
     )
 
 

@@ -124,3 +124,18 @@ async def test_a_recording_is_warmed_in_its_order(running: RecordingRig) -> None
     assert 10 <= len(fetched) <= 12, "up to the bytes that it may fill"
     status, refused = await request_admin(running.rig.admin, "POST", "/v1/jobs", {"recordings": ["s3://bucket/none"]})
     assert (status, refused["error"]) == (404, "no_such_list")
+
+
+async def test_advice_says_that_a_lone_recording_may_have_broken_off(tmp_path: Path) -> None:
+    rule = '[[rules]]\npath = "bucket/**"\nname = "set"\nrecord = true\n'
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rule) as rig:
+        for key in KEYS:
+            origin.store.put("bucket", key, bytes(1000))
+        for key in KEYS[:40]:
+            await rig.client().request("GET", path_of("bucket", key))
+        status, _ = await request_admin(rig.admin, "POST", "/v1/recordings/bucket/seed-7/save", {})
+        assert status == 200
+        advised = await request_admin(rig.admin, "GET", "/v1/advice?source=recordings")
+    [advice] = advised[1]["data_sets"]
+    assert (advice["size"], advice["is_whole"], advice["quota"]) == (40_000, False, None)
+    assert "may have more than the 39.1 KiB" in advice["reasons"][0]

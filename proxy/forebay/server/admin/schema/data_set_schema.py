@@ -117,6 +117,8 @@ class DataSetAdvice:
     name: str
     size: int
     """Bytes of its blocks that were read lately, estimated."""
+    is_whole: bool
+    """Whether that is all of the set; false: of the recordings none is known to have a whole epoch."""
     current: EvictionName
     outlooks: tuple[HitOutlook, ...]
     """Empty: no advice yet."""

@@ -32,6 +32,8 @@ class AdvisedSet:
     objects: int
     block: float
     """Mean bytes of a block."""
+    is_whole: bool = True
+    """Whether all of the set was read, as far as is known."""
 
     @classmethod
     def of_reads(cls, state: DataSetState) -> Self:
@@ -41,9 +43,9 @@ class AdvisedSet:
         return cls(state.name, state.curve, state.objects.objects, block)
 
     @classmethod
-    def of_recordings(cls, name: str, recorded: RecordedReuse) -> Self:
-        """Returns the advice that follows from recordings."""
-        return cls(name, recorded.curve, recorded.objects, recorded.block)
+    def of_recordings(cls, name: str, recorded: RecordedReuse, *, is_whole: bool) -> Self:
+        """Returns the advice that follows from recordings. `is_whole`: whether one of them has a whole epoch."""
+        return cls(name, recorded.curve, recorded.objects, recorded.block, is_whole)
 
 
 def tier_space(advised: AdvisedSet, pool: Pool | None, tiers: Tiers, workers: int, factor: float) -> TierSpace:
@@ -83,6 +85,7 @@ def _advice(advised: AdvisedSet, pool: Pool | None, tiers: Tiers, workers: int) 
         lambda factor: tier_space(advised, pool, tiers, workers, factor),
         pool.eviction if pool is not None else "lru",
         has_quota=quota is not None and ssd is not None and quota < ssd.lasting_capacity,
+        is_whole=advised.is_whole,
     )
 
 
@@ -93,6 +96,7 @@ def _row(advised: AdvisedSet, pool: Pool | None, advice: TierAdvice) -> DataSetA
     return DataSetAdvice(
         advised.name,
         advised.curve.set_size,
+        advised.is_whole,
         pool.eviction if pool is not None else "lru",
         outlooks,
         advice.eviction,

@@ -108,7 +108,9 @@ class WorkerRecordings(RecordingVerbs):
             epochs = [content for content in files if content is not None]
             if epochs and (page := RecordingDecoder(epochs[0]).next_page()) is not None:
                 block = block_of(ObjectName(latest[0].bucket, page.reads[0].key))
-                found.append(AdvisedSet.of_recordings(name, await asyncio.to_thread(recorded_reuse, epochs, block)))
+                recorded = await asyncio.to_thread(recorded_reuse, epochs, block)
+                is_whole = any(info.is_whole for info in latest)
+                found.append(AdvisedSet.of_recordings(name, recorded, is_whole=is_whole))
         return found
 
     async def _read(self, bucket: str, name: str) -> tuple[RecordingInfo, bytes] | None:
