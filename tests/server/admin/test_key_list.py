@@ -60,6 +60,14 @@ def test_csv_has_a_header() -> None:
     assert read("url\ns3://c/k\n", "csv", "") == [KeyListEntry("c", "k")]
 
 
+def test_an_inventory_has_as_many_fields_as_named_columns() -> None:
+    rows = "x,k,10\nx,k\n"
+    with pytest.raises(MalformedKeyList, match="Line 2: its fields are 2, and the columns named are 3"):
+        read(rows, "s3-inventory", "", ("bucket", "key", "size"))
+    with pytest.raises(MalformedKeyList, match="Line 1: its fields are 3, and the columns named are 1"):
+        read(rows, "s3-inventory", "b", ("key",))
+
+
 def test_an_inventory_has_encoded_keys_and_no_header() -> None:
     assert read('"x","a%2Fb+c%2B","12"\n', "s3-inventory", "") == [KeyListEntry("x", "a/b c+")]
     columns = check_columns("Bucket, Key, VersionId, IsLatest, IsDeleteMarker, Size", "columns")

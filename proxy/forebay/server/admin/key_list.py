@@ -89,8 +89,11 @@ class KeyListReader:
         self._record = ""
         self._format = list_format
         self._columns: tuple[str | None, ...] | None = None
+        self._fields = 0
+        """The fields of each line of an inventory whose columns are named; 0: any."""
         if list_format == "s3-inventory":
             names = _NAMES | _INVENTORY_NAMES
+            self._fields = len(columns)
             self._columns = tuple(names.get(each) for each in columns or _INVENTORY_COLUMNS)
 
     def feed(self, data: bytes) -> list[KeyListEntry]:
@@ -171,6 +174,8 @@ class KeyListReader:
             if not {"key", "url"} & set(self._columns):
                 raise ValueError("the header has neither a column 'key' nor a column 'url'.")
             return None
+        if self._fields not in {0, len(cells)}:
+            raise ValueError(f"its fields are {len(cells)}, and the columns named are {self._fields}.")
         fields = {name: cell for name, cell in zip(self._columns, cells, strict=False) if name is not None and cell}
         if self._format == "s3-inventory":
             if fields.pop("is_latest", "true") != "true" or fields.pop("is_delete_marker", "false") != "false":

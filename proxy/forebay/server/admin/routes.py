@@ -46,7 +46,7 @@ _NO_SUCH_LIST: Final = 404, "no_such_list", "There is no such list (any more): e
 _NO_SUCH_ORDER: Final = (
     404,
     "no_such_list",
-    "There is no such recording or plan (see `forebay recordings`, `forebay plans`), or another job has used the list.",
+    "No such recording has ended (`forebay recordings`), no such plan is live (`forebay plans`), or the list is gone.",
 )
 _NO_SUCH_PIN: Final = 404, "no_such_pin", "There is no pin of exactly this prefix; `forebay pins` lists the pins."
 _NO_SUCH_PLAN: Final = 404, "no_such_plan", "There is no such plan, or it ended long ago; `forebay plans` lists them."
