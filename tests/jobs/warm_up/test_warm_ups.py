@@ -12,7 +12,7 @@ from forebay.core.names import ObjectName
 from forebay.jobs.state.inventory import Inventory, InventoryEntry
 from forebay.jobs.state.job_store import JobStore
 from forebay.jobs.state.warm_up_order import ListedSource, WarmUpOrder
-from forebay.jobs.warm_up.warm_up_run import ObjectLister, WarmUpServices
+from forebay.jobs.warm_up.warm_up_run import ObjectLister, WarmUpRun, WarmUpServices
 from forebay.jobs.warm_up.warm_ups import MAX_ENDED, MAX_QUEUED, MAX_RUNNING, WarmUps
 from forebay.jobs.warmer.cache_residency import CacheResidency
 from forebay.jobs.warmer.object_warmer import ObjectWarmer
@@ -69,7 +69,7 @@ def warm_ups(
     )
     residency = (LastingResidency if is_lasting else CacheResidency)(rig.tiers, Peers())
     services = WarmUpServices(list_objects, warmer, residency, rig.timers, lambda _: origin_answers, lambda _: None)
-    return WarmUps(services, rig.tasks, lambda: rig.now, store)
+    return WarmUps(services, rig.tasks, lambda: rig.now, WarmUpRun, store)
 
 
 async def test_a_job_warms_a_listing_and_reports_failures() -> None:

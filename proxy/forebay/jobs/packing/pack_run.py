@@ -40,11 +40,11 @@ class PackRun(WarmUpRun):
 
     def __init__(
         self,
+        packing: PackServices,
         job: WarmUpJob,
         inventory: Inventory,
         record: JobRecord | None,
         services: WarmUpServices,
-        packing: PackServices,
     ) -> None:
         super().__init__(job, inventory, record, services)
         self._packing = packing

@@ -16,7 +16,6 @@ from typing import Final, Protocol, TypeAlias
 
 from forebay.core.errors import OriginError
 from forebay.core.timers import Timers
-from forebay.jobs.packing.pack_services import PackServices
 from forebay.jobs.state.inventory import Inventory, InventoryEntry
 from forebay.jobs.state.job_document import job_document
 from forebay.jobs.state.job_progress import CompletedEntry, WarmUpFailure
@@ -67,8 +66,6 @@ class WarmUpServices:
     """Whether the origin of a bucket answers requests, as far as is known."""
     on_object: Callable[[str], None]
     """Called for each object: "warmed" or "failed"."""
-    packing: PackServices | None = None
-    """None: there are no pack jobs."""
 
 
 class WarmUpRun:
@@ -198,3 +195,7 @@ class WarmUpRun:
                 if job.order.check and entry.size is None:
                     job.bytes_listed += resident.wanted
         job.kept = kept
+
+
+RunFactory: TypeAlias = Callable[[WarmUpJob, Inventory, JobRecord | None, WarmUpServices], WarmUpRun]
+"""Makes the run of a job."""

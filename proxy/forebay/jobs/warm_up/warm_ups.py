@@ -19,7 +19,6 @@ from typing import Final
 
 from forebay.core.errors import Throttled
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.packing.pack_run import PackRun
 from forebay.jobs.state.inventory import Inventory
 from forebay.jobs.state.job_document import job_document, job_from
 from forebay.jobs.state.job_progress import WarmUpFailure
@@ -27,7 +26,7 @@ from forebay.jobs.state.job_store import JobRecord, JobStore
 from forebay.jobs.state.warm_up_job import MAX_FAILURES, WarmUpJob
 from forebay.jobs.state.warm_up_order import WarmUpOrder
 from forebay.jobs.warm_up.key_lists import KeyLists
-from forebay.jobs.warm_up.warm_up_run import WarmUpRun, WarmUpServices
+from forebay.jobs.warm_up.warm_up_run import RunFactory, WarmUpRun, WarmUpServices
 
 MAX_RUNNING: Final = 16
 MAX_QUEUED: Final = 256
@@ -39,12 +38,19 @@ _log = logging.getLogger(__name__)
 
 
 class WarmUps:
-    """Runs warm-up jobs. `store`: None if there is no state directory; jobs end with the process then."""
+    """Runs warm-up jobs. `pack_run`: makes the run of a job whose order is about a pack (jobs.packing.pack_run).
+    `store`: None if there is no state directory; jobs end with the process then."""
 
     def __init__(
-        self, services: WarmUpServices, tasks: TaskRegistry, clock: Callable[[], float], store: JobStore | None = None
+        self,
+        services: WarmUpServices,
+        tasks: TaskRegistry,
+        clock: Callable[[], float],
+        pack_run: RunFactory,
+        store: JobStore | None = None,
     ) -> None:
         self._services = services
+        self._pack_run = pack_run
         self._tasks = tasks
         self._clock = clock
         self._store = store
@@ -177,11 +183,8 @@ class WarmUps:
             if not job.listing_ended:  # listed anew, behind the lists
                 inventory.truncate(job.order.listed_keys)
                 job.listed, job.bytes_listed, job.older = len(inventory), inventory.known_bytes, 0
-        run: WarmUpRun
-        if job.order.pack is not None and self._services.packing is not None:
-            run = PackRun(job, inventory or Inventory(), record, self._services, self._services.packing)
-        else:
-            run = WarmUpRun(job, inventory or Inventory(), record, self._services)
+        make_run = self._pack_run if job.order.pack is not None else WarmUpRun
+        run = make_run(job, inventory or Inventory(), record, self._services)
         try:
             await run.run()
             job.ended_at = self._clock()  # no step of the loop after the state: both are shown together

@@ -5,9 +5,11 @@ Data sets, plans and recordings use the reads of the node (`NodeReads`), which a
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from forebay.datasets.data_sets import DataSets
 from forebay.datasets.read_counts import ReadCounts
+from forebay.jobs.packing.pack_run import PackRun
 from forebay.jobs.packing.pack_services import PackServices
 from forebay.jobs.plans.node_plans import NodePlans
 from forebay.jobs.plans.plan_coordinator import PlanCoordinator
@@ -163,21 +165,22 @@ def _warm_ups(
         context.timers,
         lambda bucket: origins.of(bucket).breaker.reachable is not False,
         lambda result: context.metrics.count("forebay_warm_objects_total", result),
-        PackServices(
-            origins,
-            metadata.invalidator,
-            context.tasks,
-            storage.budget,
-            context.clock,
-            namespaces.catalogue.directory,
-            namespaces.tombstones,
-            writes.deletions,
-            context.fences,
-            pending,
-            ConditionalWrites(origins.origin_of),
-        ),
     )
-    return WarmUps(services, context.tasks, context.clock, JobStore(directory) if directory is not None else None)
+    packing = PackServices(
+        origins,
+        metadata.invalidator,
+        context.tasks,
+        storage.budget,
+        context.clock,
+        namespaces.catalogue.directory,
+        namespaces.tombstones,
+        writes.deletions,
+        context.fences,
+        pending,
+        ConditionalWrites(origins.origin_of),
+    )
+    store = JobStore(directory) if directory is not None else None
+    return WarmUps(services, context.tasks, context.clock, partial(PackRun, packing), store)
 
 
 def _plans(
