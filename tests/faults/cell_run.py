@@ -252,7 +252,7 @@ async def bench(loop: JumpingLoop, directory: Path, setting: Setting) -> AsyncIt
             rig.check_interval = _CHECK_INTERVAL  # each check that is skipped to takes some milliseconds
             async with rig:
                 if not setting.fast_lane:
-                    rig.worker.listener.requests.fast_lane = None
+                    rig.worker.listener.reads.fast_lane = None
                 origin.store.put("neighbour", "key", _CONTENT)
                 assert (await rig.client().request("GET", NEIGHBOUR)).body == _CONTENT
                 yield Bench(loop, origin, rig, setting, errors)

@@ -234,7 +234,7 @@ def tar_of(document: bytes, entries: list[ChannelEntry]) -> bytes:
 def client_by(lane: str, rig: Rig, secret: Secret = TRAINER) -> RawClient:
     """The client that a test's lane is for: "fast", "full" and "http" by TCP, "channel" by the Unix socket."""
     if lane == "full":
-        rig.worker.listener.requests.fast_lane = None
+        rig.worker.listener.reads.fast_lane = None
     return SocketClient(rig, secret) if lane == "channel" else rig.client(secret)
 
 

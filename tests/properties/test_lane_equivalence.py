@@ -86,7 +86,7 @@ async def test_made_up_requests_are_answered_alike_three_ways(tmp_path: Path) ->
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         await _warm(rig, origin)
         lane = _lane(rig)
-        rig.worker.listener.requests.fast_lane = None
+        rig.worker.listener.reads.fast_lane = None
         for _ in range(REQUESTS):
             form, secret, now = rng.choice([*ALL_SIGNERS]), rng.choice([TRAINER, READER]), rig.now()
             request, again = (made(state, form, secret, now) for state in _twice(rng))
@@ -100,10 +100,10 @@ async def test_made_up_requests_are_answered_alike_three_ways(tmp_path: Path) ->
             for answer in (*answers, in_full):
                 assert type(answer) is type(answers[0]), request
                 if isinstance(answer, AdmittedRead):  # understood, and no hit: answered without aiohttp
-                    rig.worker.listener.requests.fast_lane, read = lane, read + 1
+                    rig.worker.listener.reads.fast_lane, read = lane, read + 1
                     direct = await rig.client().send(request)
                     assert lane_response(answer) == lane_response(answers[0]), request
-                    rig.worker.listener.requests.fast_lane = None
+                    rig.worker.listener.reads.fast_lane = None
                     assert socket_response(direct, request.method) == whole, request
                 elif answer is not None:
                     assert lane_response(answer) == whole, request
@@ -168,7 +168,7 @@ def _twice(rng: random.Random) -> Iterator[random.Random]:
 
 
 def _lane(rig: Rig) -> FastLane:
-    lane = rig.worker.listener.requests.fast_lane
+    lane = rig.worker.listener.reads.fast_lane
     assert lane is not None
     return lane
 

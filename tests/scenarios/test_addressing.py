@@ -41,7 +41,7 @@ async def test_each_way_leads_to_the_object(tmp_path: Path, way: str, lane: str)
         host, target = WAYS[way]
         client = RawClient(rig.endpoint, TRAINER, host=host or None)
         if lane == "full":
-            rig.worker.listener.requests.fast_lane = None
+            rig.worker.listener.reads.fast_lane = None
         seen = []
         for _ in range(3):
             answer = await client.request("GET", target)

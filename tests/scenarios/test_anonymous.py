@@ -45,7 +45,7 @@ def cache_of(answer: RawAnswer) -> str:
 
 def choose_lane(rig: Rig, lane: str) -> None:
     if lane == "full":
-        rig.worker.listener.requests.fast_lane = None
+        rig.worker.listener.reads.fast_lane = None
 
 
 def under(prefix: str) -> Callable[[S3Request], bool]:

@@ -133,7 +133,8 @@ async def _says_all(client: Client) -> None:
 async def _drained(client: Client) -> None:
     await client.send(client.put(EXPECT))
     client.heard.append((await client.connection.read_head("100-continue")).status)
-    client.rig.worker.listener.requests.begin_draining()
+    client.rig.worker.listener.requests.is_draining = True
+    client.rig.worker.listener.reads.begin_draining()
     for connection in list(client.rig.worker.listener.server.connections):
         connection.begin_draining()  # type: ignore[attr-defined] # aiohttp says that it is its own
     await client.send(BODY)
@@ -200,7 +201,7 @@ async def _run(directory: Path, dialogue: str, target: str, lane: str) -> list[A
         origin.store.create_bucket("bucket")
         requests, server = rig.worker.listener.requests, rig.worker.listener.server
         if lane == "parsed":
-            requests.fast_lane = None
+            rig.worker.listener.reads.fast_lane = None
         before = server.requests_count
         async with await rig.client().open() as connection:
             client = Client(rig, timers, connection, target)

@@ -185,15 +185,15 @@ async def test_a_presigned_url_may_ask_for_them_in_its_query(tmp_path: Path) -> 
     """Signers move the header there; both lanes take it for what it is."""
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put("bucket", "key", b"content")
-        client, fast = rig.client(), rig.worker.listener.requests.fast_lane
+        client, fast = rig.client(), rig.worker.listener.reads.fast_lane
         for asking in ("?x-amz-checksum-mode=ENABLED", ""):
             target = client.presign("GET", TARGET + asking)
             await client.unsigned("GET", target)
             for lane in (fast, fast, None):
-                rig.worker.listener.requests.fast_lane = lane
+                rig.worker.listener.reads.fast_lane = lane
                 answer = await client.unsigned("GET", target)
                 assert answer.body == b"content"
                 assert bool(checksums(answer)) == bool(asking)
-            rig.worker.listener.requests.fast_lane = fast
+            rig.worker.listener.reads.fast_lane = fast
         assert fast is not None
         assert rig.parts.context.metrics.total("forebay_requests_total", "GetObject", "200", "fast") == 5

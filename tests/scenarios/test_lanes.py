@@ -85,15 +85,15 @@ async def test_the_lanes_answer_alike(tmp_path: Path, case: str) -> None:
             method, target, headers = CASES[case]
             await client.request(method, target, headers)  # now it is a hit, if it can be one
             await client.request("GET", target)
-            lane = rig.worker.listener.requests.fast_lane
+            lane = rig.worker.listener.reads.fast_lane
             assert lane is not None
             before = _fast(rig)
             fast = await client.request(method, target, headers)
             allowed = secret == TRAINER or case != "key out of reach"
             assert _fast(rig) - before == (case in FAST and allowed)
-            rig.worker.listener.requests.fast_lane = None
+            rig.worker.listener.reads.fast_lane = None
             full = await client.request(method, target, headers)
-            rig.worker.listener.requests.fast_lane = lane
+            rig.worker.listener.reads.fast_lane = lane
             assert (fast.status, _document(fast.body)) == (full.status, _document(full.body))
             assert _lasting(fast.pairs) == _lasting(full.pairs)
 
@@ -108,7 +108,7 @@ async def test_the_lanes_answer_alike_in_open_mode(tmp_path: Path, case: str) ->
         async with rig:
             await fill(origin)
             method, target, headers = CASES[case]
-            client, lane = rig.client(), rig.worker.listener.requests.fast_lane
+            client, lane = rig.client(), rig.worker.listener.reads.fast_lane
             await client.unsigned("GET", target)
             for _ in range(2):  # the second by a template
                 before = _fast(rig)
@@ -116,9 +116,9 @@ async def test_the_lanes_answer_alike_in_open_mode(tmp_path: Path, case: str) ->
                 assert _fast(rig) - before == 1
                 page = await client.unsigned(method, target, [*headers, ("Sec-Fetch-Site", "cross-site")])
                 assert page.status == 403
-            rig.worker.listener.requests.fast_lane = None
+            rig.worker.listener.reads.fast_lane = None
             full = await client.unsigned(method, target, headers)
-            rig.worker.listener.requests.fast_lane = lane
+            rig.worker.listener.reads.fast_lane = lane
             assert (fast.status, fast.body, _lasting(fast.pairs)) == (full.status, full.body, _lasting(full.pairs))
             assert full.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
             assert full.headers["X-Content-Type-Options"] == "nosniff"
@@ -165,12 +165,12 @@ async def test_the_lanes_answer_every_form_alike(tmp_path: Path, form: Form) -> 
         for request in requests.values():
             await client.send(request)
         for name, request in requests.items():
-            before, lane = _fast(rig), rig.worker.listener.requests.fast_lane
+            before, lane = _fast(rig), rig.worker.listener.reads.fast_lane
             answers = [await client.send(request) for _ in range(2)]
             assert _fast(rig) - before == 2 * (name in answered), name
-            rig.worker.listener.requests.fast_lane = None
+            rig.worker.listener.reads.fast_lane = None
             full = await client.send(request)
-            rig.worker.listener.requests.fast_lane = lane
+            rig.worker.listener.reads.fast_lane = lane
             for answer in answers:
                 assert (answer.status, _document(answer.body)) == (full.status, _document(full.body)), name
                 assert _lasting(answer.pairs) == _lasting(full.pairs), name
@@ -182,7 +182,7 @@ async def test_both_lanes_emit_the_same_object_reads(tmp_path: Path) -> None:
     silent, emitting = 0, 0
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, timers) as rig:
         await fill(origin)
-        client, lane = rig.client(), rig.worker.listener.requests.fast_lane
+        client, lane = rig.client(), rig.worker.listener.reads.fast_lane
         assert lane is not None
         for method, target, headers in CASES.values():
             await client.request("GET", target)
@@ -199,9 +199,9 @@ async def test_both_lanes_emit_the_same_object_reads(tmp_path: Path) -> None:
             method, target, headers = CASES[name]
             answer = await client.request(method, target, headers)
             fast = emitted()
-            rig.worker.listener.requests.fast_lane = None
+            rig.worker.listener.reads.fast_lane = None
             await client.request(method, target, headers)
-            rig.worker.listener.requests.fast_lane = lane
+            rig.worker.listener.reads.fast_lane = lane
             assert fast == emitted(), name
             assert len(fast) == (1 if answer.body else 0), name
             for event in fast:

@@ -176,11 +176,11 @@ async def _past_aiohttp(rig: Rig, client: RawClient, request: RawRequest) -> Raw
 
 
 async def _by_aiohttp(rig: Rig, client: RawClient, request: RawRequest) -> RawAnswer:
-    requests, server = rig.worker.listener.requests, rig.worker.listener.server
-    lane, requests.fast_lane = requests.fast_lane, None
+    reads, server = rig.worker.listener.reads, rig.worker.listener.server
+    lane, reads.fast_lane = reads.fast_lane, None
     parsed = server.requests_count
     answer = await client.send(request)
-    requests.fast_lane = lane
+    reads.fast_lane = lane
     assert server.requests_count == parsed + 1
     return answer
 

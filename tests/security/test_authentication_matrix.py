@@ -94,7 +94,7 @@ async def warm(tmp_path: Path) -> AsyncIterator[tuple[Rig, FakeOrigin]]:
 
 
 def _lane(rig: Rig) -> FastLane:
-    lane = rig.worker.listener.requests.fast_lane
+    lane = rig.worker.listener.reads.fast_lane
     assert lane is not None
     return lane
 

@@ -120,7 +120,7 @@ async def test_no_second_request_is_seen(tmp_path: Path, lane: str) -> None:
         for _ in range(2):
             assert (await client.request("GET", "/bucket/open/hit")).body == SECRET
         if lane == "full":
-            rig.worker.listener.requests.fast_lane = None
+            rig.worker.listener.reads.fast_lane = None
         base = signed_requests(client)
         cases = [(case, True) for case in refused(base)] + [(case, False) for case in absorbed(base)]
         free = asyncio.Semaphore(AT_ONCE)

@@ -92,13 +92,13 @@ async def test_no_change_is_answered(rig: Rig, form: Form) -> None:
 
 @pytest.mark.parametrize("form", FORMS, ids=form_name)
 async def test_refusals_are_the_full_lanes_byte_for_byte(rig: Rig, form: Form) -> None:
-    request, client, lane = signed(form, rig.now()), rig.client(), rig.worker.listener.requests.fast_lane
+    request, client, lane = signed(form, rig.now()), rig.client(), rig.worker.listener.reads.fast_lane
     what, step = meaning(form, request), 151 if form in SIGNERS else 83
     forged = [mutant for _, mutant in mutants(form, request, 6) if meaning(form, mutant) != what][::step]
     assert len(forged) >= 5
     answers = []
     for there in (lane, None):
-        rig.worker.listener.requests.fast_lane = there
+        rig.worker.listener.reads.fast_lane = there
         said = []
         for mutant in forged:
             async with await client.open() as connection:

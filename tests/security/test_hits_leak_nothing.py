@@ -247,7 +247,7 @@ async def _in_state(state: str, tmp_path: Path, more: str = "") -> AsyncIterator
 async def _acquaint(rig: Rig, secret: Secret) -> None:
     """Have all these requests answered for another object, in every form, so that their shapes are known. How they are
     signed does not tell who will ask, nor for what."""
-    lane = rig.worker.listener.requests.fast_lane
+    lane = rig.worker.listener.reads.fast_lane
     assert lane is not None
     await rig.client(secret).request("GET", "/bucket/open/small")
     known, asked = set[Form](), {**ASKED, **OSS_ASKED}

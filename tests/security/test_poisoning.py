@@ -120,7 +120,7 @@ def _naming(address: str) -> Pairs:
 async def test_no_header_says_where_to_connect(scene: Scene, lane: str) -> None:
     rig, origin, elsewhere = scene
     if lane == "full":
-        rig.worker.listener.requests.fast_lane = None
+        rig.worker.listener.reads.fast_lane = None
     address = f"127.0.0.1:{elsewhere.port}"
     client = rig.client()
     for method in ("GET", "HEAD", "PUT"):

@@ -143,6 +143,9 @@ server/admin/test_routes.py              server/admin/control server/admin/reque
 server/admin/worker/test_worker_recordings.py   server/admin/schema/recording_schema
 server/http/test_listener.py             server/http/aiohttp_connection server/http/aiohttp_exchange
 server/http/test_listener.py             server/http/request_service server/http/refusals
+server/http/test_listener.py             server/http/parsed_requests
+server/fastpath/test_direct_misses.py    server/fastpath/admitted_reads
+server/shared_memory/test_channel_batch.py       server/shared_memory/batch_requests
 server/telemetry/test_log_file.py        server/telemetry/access_log
 server/test_worker.py                    server/composition server/config_source server/http/listening_sockets
 server/test_worker.py                    server/parts/worker_context server/parts/state_paths server/parts/storage_parts

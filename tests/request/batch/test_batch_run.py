@@ -13,6 +13,7 @@ from forebay.protocol.batch.batch_output import BatchOutput
 from forebay.protocol.batch.batch_request import BatchEntry
 from forebay.protocol.batch.tar_entries import EntryMark
 from forebay.request.batch.batch_run import WORK_AT_ONCE
+from forebay.server.shared_memory.batch_requests import BatchRequests
 from harness.batches import batch_body
 from harness.fake_origin import FakeOrigin
 from harness.memory_exchange import MemoryReply
@@ -82,7 +83,7 @@ class CountedBatch:
         signed = rig.client(secret).sign("POST", "/bucket/.forebay/batch", body=document)
         pairs = tuple(pair for pair in signed.pairs if pair[0].lower() != "content-length")
         head = head_bytes("POST", signed.target, pairs)
-        assert rig.worker.listener.requests.read_batch(head, document, self)
+        assert BatchRequests(rig.worker.listener.requests).begin(head, document, self)
         while not self.answered:
             await asyncio.sleep(0)
             self.output.next_turn()

@@ -38,7 +38,7 @@ def content_of(key: str, size: int = SIZE) -> bytes:
 
 
 def misses_of(rig: Rig) -> DirectMisses:
-    misses = rig.worker.listener.requests.misses
+    misses = rig.worker.listener.reads.misses
     assert misses is not None
     return misses
 
@@ -184,7 +184,7 @@ async def test_a_stop_ends_misses_under_way(tmp_path: Path) -> None:
             await connection.send(rig.client().sign("GET", path_of("bucket", "key")).wire)
             await gate.reached()
             service = rig.worker.listener.requests
-            await service.close()
+            rig.worker.listener.reads.close()
             assert (await connection.read_rest())[0] == b""
             assert (service.in_flight, len(misses_of(rig))) == (0, 0)
         assert [each.client.reads.in_use for each in rig.parts.origins] == [0]

@@ -150,7 +150,7 @@ class Numbers:
 
 async def test_small_responses_to_pipelined_requests_share_a_write(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
-        rig.worker.listener.requests.fast_lane = numbers = Numbers(frozenset({4}))  # type: ignore[assignment] # stands in
+        rig.worker.listener.reads.fast_lane = numbers = Numbers(frozenset({4}))  # type: ignore[assignment] # stands in
         connection, transport = rig.worker.listener.server(), Written()
         connection.connection_made(transport)
         connection.data_received(b"GET / HTTP/1.1\r\n\r\n" * 24)
@@ -173,7 +173,7 @@ def test_no_body_bypasses_the_transport_before_earlier_responses() -> None:
 async def test_a_client_that_reads_no_small_response_is_broken_off(tmp_path: Path) -> None:
     rest, timers = '[limits]\nbody_timeout = "1s"\n', ManualTimers()
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, timers, rest=rest) as rig:
-        rig.worker.listener.requests.fast_lane = Numbers()  # type: ignore[assignment] # stands in
+        rig.worker.listener.reads.fast_lane = Numbers()  # type: ignore[assignment] # stands in
         connection, transport = rig.worker.listener.server(), Stuck()
         transport.connection = connection
         connection.connection_made(transport)

@@ -14,7 +14,7 @@ import pytest
 
 from forebay.core.names import ObjectName
 from forebay.server.http.chunk_sender import LOCAL_BUFFER, ChunkSender
-from forebay.server.http.request_service import is_local
+from forebay.server.http.parsed_requests import is_local
 from harness.batches import batch_body, entries_in
 from harness.both_loops import BOTH_LOOPS, run_on
 from harness.certificates import TestAuthority, install, tls_settings

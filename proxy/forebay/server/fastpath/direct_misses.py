@@ -1,7 +1,7 @@
 """Direct misses: plain reads of small objects that no tier knows, answered without a task.
 
     AdmittedRead ──plain──> opening (metadata.direct_openings) ──opened──> response written in the same turn of the loop
-         └── else           └── given up, or the response is not plain ──> the request service's task (`fall_back`)
+         └── else           └── given up, or the response is not plain ──> a task (`Fallback`)
           task
 
 The fast lane has admitted the read, as it does any. Only the simplest reads are answered here instead of by the gateway
@@ -12,7 +12,7 @@ way, by the same functions.
 import time
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
@@ -25,6 +25,7 @@ from forebay.protocol.response_headers import requests_checksums, whole_headers
 from forebay.request.object_read import ObjectReader
 from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE, DirectReply, ReplyConnection, plain_head
 from forebay.server.fastpath.lane_answer import AdmittedRead
+from forebay.server.http.request_service import RequestService
 
 _SELECTING: Final = frozenset(
     {
@@ -59,32 +60,27 @@ class MissConnection(ReplyConnection, Protocol):
         """The read that this connection began has been answered; `keep_alive`: another request may follow."""
 
 
-class MissService(Protocol):
-    """The service that counts the requests, and answers those that are not plain."""
-
-    is_draining: bool
-
-    def finish(self, record: RequestRecord) -> None:
-        """A read has been answered."""
-
-    def fall_back(self, read: AdmittedRead, connection: MissConnection, opening: DirectOpening) -> None:
-        """Answers a read in a task, which goes on with its opening, or finds what that has brought."""
+Fallback: TypeAlias = Callable[[AdmittedRead, MissConnection, DirectOpening], None]
+"""Answers a read in a task, which goes on with its opening, or finds what that has brought."""
 
 
 class DirectMisses:
     """Answers misses of one worker."""
 
-    def __init__(self, openings: DirectOpenings, reader: ObjectReader, unsent: SemaphoreShare) -> None:
+    def __init__(
+        self, openings: DirectOpenings, reader: ObjectReader, unsent: SemaphoreShare, requests: RequestService
+    ) -> None:
         """`unsent`: bytes that may wait for slow clients."""
         self._openings, self._reader, self._reads, self._unsent = openings, reader, reader.reads, unsent
-        self._under_way: dict[DirectOpening, tuple[AdmittedRead, MissConnection, MissService]] = {}
+        self._requests = requests
+        self._under_way: dict[DirectOpening, tuple[AdmittedRead, MissConnection]] = {}
 
     def __len__(self) -> int:
         """The number of misses under way."""
         return len(self._under_way)
 
-    def begin(self, read: AdmittedRead, connection: MissConnection, service: MissService) -> bool:
-        """Begins to answer a read. False: it is for a task, and nothing was done."""
+    def begin(self, read: AdmittedRead, connection: MissConnection, fall_back: Fallback) -> bool:
+        """Begins to answer a read, which is counted already. False: it is for a task, and nothing was done."""
         admission = read.admission
         decision, name = admission.decision, admission.name
         if (
@@ -103,33 +99,25 @@ class DirectMisses:
             decision,
             self._reader.first_span(decision),
             admission.principal.id,
-            partial(self._end, read, connection, service),
+            partial(self._end, read, connection, fall_back),
             checksums=requests_checksums(admission.headers),
         )
         if opening is None:
             return False
-        self._under_way[opening] = read, connection, service
+        self._under_way[opening] = read, connection
         return True
 
-    def _end(
-        self, read: AdmittedRead, connection: MissConnection, service: MissService, opening: DirectOpening
-    ) -> None:
+    def _end(self, read: AdmittedRead, connection: MissConnection, fall_back: Fallback, opening: DirectOpening) -> None:
         del self._under_way[opening]
         head, body = opening.head, opening.body
         if head is None:
             opening.give_up()
-        if head is None or body is None or not self._answer(read, connection, service, opening, head, body):
-            service.fall_back(read, connection, opening)
+        if head is None or body is None or not self._answer(read, connection, opening, head, body):
+            fall_back(read, connection, opening)
         opening.finish()
 
     def _answer(
-        self,
-        read: AdmittedRead,
-        connection: MissConnection,
-        service: MissService,
-        opening: DirectOpening,
-        head: Head,
-        body: Buffer,
+        self, read: AdmittedRead, connection: MissConnection, opening: DirectOpening, head: Head, body: Buffer
     ) -> bool:
         """Writes the response. False: a task has to, and nothing was done."""
         admission, size, facts = read.admission, head.facts.size, head.facts
@@ -143,7 +131,7 @@ class DirectMisses:
             start = plain_head(200, (*headers, *own), size, admission.policy.isolation_headers)
         except ValueError:
             return False
-        if start is None or service.is_draining:
+        if start is None or self._requests.is_draining:
             return False
         record.status, record.first_byte = 200, time.monotonic()
         transport = connection.transport
@@ -156,18 +144,18 @@ class DirectMisses:
                 name, rule, track = admission.name, admission.decision.rule, admission.decision.track
                 span, share = Span(0, size), 1.0 if opening.was_kept else 0.0
                 self._reads.add(ObjectRead(name, span, size, admission.principal.id, rule, cache, share, track))
-        service.finish(record)
+        self._requests.finish(record)
         connection.read_answered(keep_alive=not record.aborted)
         return True
 
     def close(self) -> None:
         """Ends the misses under way."""
         under_way, self._under_way = self._under_way, {}
-        for opening, (read, connection, service) in under_way.items():
+        for opening, (read, connection) in under_way.items():
             opening.close()
             record = _record(read, connection.peer)
             record.aborted = True
-            service.finish(record)
+            self._requests.finish(record)
             if connection.transport is not None:
                 connection.transport.abort()
             connection.read_answered(keep_alive=False)

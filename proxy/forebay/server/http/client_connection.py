@@ -1,10 +1,10 @@
 """One client connection: which lane each of its requests takes.
 
     bytes ──> idle, at a clean boundary? ──yes──> fast lane ──> a hit: written, or sent from files
-                      │ no                            ├──> an admitted read: the request service, in a task
-                      │                               ├──> a small PUT: the small uploads, in a task
+                      │ no                            ├──> an admitted read (admitted_reads)
+                      │                               ├──> a small PUT (small_uploads)
                       │                               └──> neither
-                      └──────────────────> aiohttp <──────────┘
+                      └──────────────────> aiohttp <──────────┘                    (parsed_requests)
 
 - While a read is being answered, or a body is being sent, further bytes wait (`_pending`), and the socket is not read.
 - Bytes behind a chunked body that has not been answered are dropped with the connection: parsers differ most on where
@@ -43,17 +43,20 @@ class ClientConnection(SendingConnection):
     __slots__ = (
         "_arriving",
         "_awaits_request",
+        "_body_turns",
         "_client",
         "_is_closing",
         "_is_only_request",
         "_is_reading",
         "_pending",
+        "_reads",
         "came_alone",
         "is_new",
     )
 
     def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop, services: ConnectionServices) -> None:
         super().__init__(server, loop, services)
+        self._reads, self._body_turns = services.reads, services.body_turns
         self._client = ClientState("")
         self._pending = b""
         """Bytes that wait until the current requests have been answered."""
@@ -118,11 +121,11 @@ class ClientConnection(SendingConnection):
 
     def record_refusal(self, error: S3Error) -> str:
         """Records the refusal of input that never became a request. Returns the request id for its response."""
-        return self._requests.refuse(error, self.peer)
+        return self._requests.record_refusal(error, self.peer)
 
     def data_received(self, data: bytes) -> None:
         """Has these bytes answered by the fast lane as far as it can, the rest by aiohttp."""
-        self._requests.body_turns.demand += 1
+        self._body_turns.demand += 1
         self.is_new = False
         if self._arriving is not None:
             data = self._arriving.feed(data)
@@ -135,7 +138,7 @@ class ClientConnection(SendingConnection):
             if self.transport is not None:
                 self.transport.pause_reading()
             return
-        lane = self._requests.fast_lane
+        lane = self._reads.fast_lane
         is_idle = self.is_idle
         if is_idle and lane is not None and data:
             if data.startswith(b"PUT "):
@@ -153,7 +156,7 @@ class ClientConnection(SendingConnection):
 
     def body_received(self, count: int) -> None:
         """So many bytes of a body were received past aiohttp's parser."""
-        self._requests.body_turns.demand += 1
+        self._body_turns.demand += 1
         super().body_received(count)
 
     def _answer_fast(self, lane: FastLane, data: bytes) -> bytes:
@@ -171,7 +174,7 @@ class ClientConnection(SendingConnection):
                     self._write_small(small)
                 self._pending = data[start:]
                 self._is_reading = True
-                self._requests.read(answer, self, self)
+                self._reads.begin(answer, self, self)
                 return b""
             if not answer[3]:
                 small.append(answer[0])
@@ -189,7 +192,7 @@ class ClientConnection(SendingConnection):
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers a request that aiohttp has parsed."""
-        response = await self._requests.handle(request, self)
+        response = await self._services.parsed.answer(request, self)
         keep_alive = bool(response.keep_alive) and request.content.is_eof()
         self._awaits_request = keep_alive and self._is_only_request
         self._idle_until = self._timers.time() + self._limits.idle_timeout

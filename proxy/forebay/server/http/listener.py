@@ -5,7 +5,7 @@
           ──> close: the others are broken off
 
 Sockets are bound elsewhere (forebay.server.http.listening_sockets), and requests are answered elsewhere
-(forebay.server.http.request_service).
+(forebay.server.http.connection_services).
 """
 
 import asyncio
@@ -46,6 +46,7 @@ class Listener:
     def __init__(self, services: ConnectionServices) -> None:
         self._timers = services.timers
         self.requests = services.requests
+        self.reads = services.reads
         self.server = ConnectionFactory(services)
         self.begin_draining: Callable[[], None] = lambda: None
         """Ends what else is open when the drain begins."""
@@ -60,7 +61,8 @@ class Listener:
 
         Returns whether all of them ended.
         """
-        self.requests.begin_draining()
+        self.requests.is_draining = True
+        self.reads.begin_draining()
         self.begin_draining()
         async with asyncio.TaskGroup() as group:
             waits = [group.create_task(self._end_connections()), group.create_task(hurry.wait())]
@@ -98,4 +100,5 @@ class Listener:
     async def close(self) -> None:
         """Breaks the connections that are left."""
         await self.server.shutdown(timeout=0.001)  # aiohttp takes 0 for "forever"
+        self.reads.close()
         await self.requests.close()

@@ -1,9 +1,8 @@
-"""The interface of a connection to the service that answers its requests (forebay.server.http.request_service).
+"""Connections, as the modules use them that answer their requests.
 
-RequestConnection    its request was parsed by aiohttp
-ReadConnection       its read was admitted by the fast lane
-UploadConnection     its small PUT is read past aiohttp
-BatchChannel         its batch came in a frame of a read channel
+RequestConnection    its request was parsed by aiohttp                (forebay.server.http.parsed_requests)
+ReadConnection       its read was admitted by the fast lane           (forebay.server.fastpath.admitted_reads)
+UploadConnection     its small PUT is read past aiohttp               (forebay.server.http.small_uploads)
 """
 
 import asyncio
@@ -14,13 +13,11 @@ from aiohttp.streams import StreamReader
 
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
-from forebay.protocol.batch.batch_output import BatchOutput
-from forebay.protocol.exchange import ObjectReply
 from forebay.server.fastpath.direct_reply import DirectReply, ReplyConnection
 
 
 class ReadConnection(Protocol):
-    """The connection of a read, as the request service uses it."""
+    """The connection of an admitted read."""
 
     peer: str
     secure: bool
@@ -36,7 +33,7 @@ class ReadConnection(Protocol):
 
 
 class RequestConnection(ReadConnection, ReplyConnection, Protocol):
-    """The connection of any request, as the request service uses it."""
+    """The connection of any request."""
 
     @property
     def is_pipelined(self) -> bool:
@@ -53,28 +50,9 @@ class RequestConnection(ReadConnection, ReplyConnection, Protocol):
 
 
 class UploadConnection(ReadConnection, Protocol):
-    """The connection of a small PUT, as the request service uses it."""
+    """The connection of a small PUT."""
 
     @property
     def transport(self) -> asyncio.Transport | None:
         """None after the client has left."""
         ...
-
-
-class AbortableReply(ObjectReply, Protocol):
-    """A reply that knows whether it was aborted."""
-
-    aborted: bool
-
-
-class BatchChannel(Protocol):
-    """The channel of a batch, as the request service uses it."""
-
-    peer: str
-
-    def make_batch_reply(self, record: RequestRecord) -> tuple[BatchOutput, AbortableReply]:
-        """The output of the batch, and the reply for its refusal."""
-        ...
-
-    def read_answered(self, *, keep_alive: bool) -> None:
-        """The batch has been answered; `keep_alive`: another request may follow."""

@@ -80,7 +80,7 @@ class SmallUploads:
             send_interim=send_interim,
         )
         if request.expects_continue and not request.has_body:
-            send_interim()  # as forebay.server.http.request_service does, where it is explained
+            send_interim()  # as forebay.server.http.parsed_requests does, where it is explained
         self._requests.count_in_flight(1)
         self._tasks.spawn(self._answer(request, known, body, record, connection, size + head.length), "upload")
         return body

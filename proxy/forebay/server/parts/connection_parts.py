@@ -7,14 +7,17 @@ from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.timers import Timers
 from forebay.protocol.channel_frames import SLOT_UNIT
 from forebay.server.composition import Parts
+from forebay.server.fastpath.admitted_reads import AdmittedReads
 from forebay.server.fastpath.direct_misses import DirectMisses
 from forebay.server.fastpath.fast_lane import FastLane, HitSources, HitTelemetry
 from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.connection_services import ConnectionServices
+from forebay.server.http.parsed_requests import ParsedRequests
 from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendQueue
 from forebay.server.http.small_uploads import SmallUploads
 from forebay.server.resource_limits import usable_connections
+from forebay.server.shared_memory.batch_requests import BatchRequests
 from forebay.server.shared_memory.channel_writer import ChannelServices
 from forebay.server.shared_memory.client_memory import ClientMemory
 from forebay.server.telemetry.access_log import AccessLog
@@ -44,21 +47,16 @@ def connection_services(
     unsent, receiving = SemaphoreShare(budget, UNSENT_SHARE), SemaphoreShare(budget, RECEIVING_SHARE)
     sources = HitSources(parts.metadata.resolver, parts.storage.tiers, unsent)
     fast_lane = FastLane(gateway, sources, HitTelemetry(metrics, access_log))
-    misses = DirectMisses(parts.metadata.openings, gateway.reader, unsent)
-    requests = RequestService(
-        gateway,
-        metrics,
-        access_log,
-        allowed,
-        timers,
-        parts.context.body_turns,
-        fast_lane,
-        settings.server.socket,
-        misses,
-    )
+    requests = RequestService(gateway, metrics, access_log, allowed.requests)
+    misses = DirectMisses(parts.metadata.openings, gateway.reader, unsent, requests)
+    reads = AdmittedReads(requests, fast_lane, misses)
+    parsed = ParsedRequests(requests, allowed, timers, settings.server.socket)
     uploads = SmallUploads(requests, allowed, timers, receiving, parts.context.tasks)
     send_queue = SendQueue(asyncio.get_running_loop())
-    return ConnectionServices(requests, uploads, allowed, timers, unsent, receiving, send_queue)
+    body_turns = parts.context.body_turns
+    return ConnectionServices(
+        requests, reads, uploads, parsed, body_turns, allowed, timers, unsent, receiving, send_queue
+    )
 
 
 def socket_services(settings: Settings, parts: Parts, services: ConnectionServices, timers: Timers) -> ChannelServices:
@@ -72,6 +70,9 @@ def socket_services(settings: Settings, parts: Parts, services: ConnectionServic
     )
     return ChannelServices(
         services.requests,
+        services.reads,
+        BatchRequests(services.requests),
+        services.body_turns,
         services.limits,
         timers,
         services.unsent,

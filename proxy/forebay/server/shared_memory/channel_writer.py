@@ -18,12 +18,15 @@ from dataclasses import dataclass
 from forebay.core.buffers import Buffer
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.timers import Timers
+from forebay.origin.turns.body_turns import BodyTurns
 from forebay.protocol.channel_frames import FRAME, RING, SLOT_UNIT, WITH_DESCRIPTOR
 from forebay.request.admission import GatewayPolicy
+from forebay.server.fastpath.admitted_reads import AdmittedReads
 from forebay.server.http.connection_limits import ConnectionLimits, StallTimer, Timeout
 from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendQueue
 from forebay.server.http.socket_writes import unacknowledged, write_now
+from forebay.server.shared_memory.batch_requests import BatchRequests
 from forebay.server.shared_memory.client_memory import ClientMemory, ReadForm
 from forebay.server.shared_memory.client_ring import ClientRing
 
@@ -33,6 +36,10 @@ class ChannelServices:
     """The services that all channels of a worker share."""
 
     requests: RequestService
+    reads: AdmittedReads
+    batches: BatchRequests
+    body_turns: BodyTurns
+    """Notified of each message of a client."""
     limits: ConnectionLimits
     timers: Timers
     unsent: SemaphoreShare

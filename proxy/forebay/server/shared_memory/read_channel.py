@@ -2,9 +2,9 @@
 
     message ──> releases: slots are free again
             ──> head ──> fast lane ──> a hit: inline, a slot of the ring, or a descriptor
-                                  ├──> an admitted read: the request service, in a task; the body to a slot
+                                  ├──> an admitted read, in a task; the body to a slot    (fastpath.admitted_reads)
                                   └──> neither: declined, and the client sends it as plain HTTP
-            ──> head and body ──> a batch: the request service, in a task; entries to slots, large ones in files
+            ──> head and body ──> a batch, in a task; entries to slots, large ones in files  (batch_requests)
 
 The requests of a channel are answered in order, a few before others have their turn. While a body is being copied, a
 read is being answered or the client does not read, further requests wait (`_waiting`), and beyond MAX_WAITING bytes the
@@ -75,7 +75,7 @@ class ReadChannel(asyncio.Protocol):
 
     def __init__(self, services: ChannelServices, peer: str) -> None:
         self._services = services
-        self._requests, self._memory = services.requests, services.memory
+        self._reads, self._memory, self._body_turns = services.reads, services.memory, services.body_turns
         self._writer = ChannelWriter(services)
         self.peer = peer
         self._client = ClientState(peer, _ExtentReceiver)
@@ -147,7 +147,7 @@ class ReadChannel(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Takes back slots at once, and answers the requests in these bytes as far as that is possible now."""
-        self._requests.body_turns.demand += 1
+        self._body_turns.demand += 1
         if not (self._received or self._waiting or self._is_reading or self._is_closing or self._writer.is_stalled):
             head = sole_head(data)
             if head:  # as most are: nothing is queued
@@ -223,7 +223,7 @@ class ReadChannel(asyncio.Protocol):
         self._answer_waiting()
 
     def _answer(self, head: bytes) -> None:
-        lane = self._requests.fast_lane
+        lane = self._reads.fast_lane
         answer = lane.answer(head, self._client) if lane is not None else None
         if answer is None:
             self._decline()
@@ -231,11 +231,11 @@ class ReadChannel(asyncio.Protocol):
             self._write_hit(answer)
         else:
             self._is_reading = True
-            self._requests.read(answer, self)
+            self._reads.begin(answer, self)
 
     def _answer_batch(self, head: bytes, document: bytes) -> None:
         self._is_reading = True
-        if not self._requests.read_batch(head, document, self):
+        if not self._services.batches.begin(head, document, self):
             self._is_reading = False
             self._decline()
 
