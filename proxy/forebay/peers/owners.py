@@ -1,14 +1,15 @@
-"""Owners: which worker of the node owns an object, and how the owner is called.
+"""Owners: each object has one worker of the node as its owner, and the other workers call it in place of the origin.
 
-To the other workers an owner stands for the origin. They request the current version of an object, and blocks that they
-lack, keep flights of their own over its responses, and store its heads under the same fences. So the node has one
-flight per block, the owner's, and one lookup per object. The calling worker has authenticated and authorised the
-request.
+    worker ──resolve(name)──> owner ──> its tiers, or the origin       the current head of an object
+    worker ──read(span)─────> owner ──> its tiers, or the origin       missing blocks of one version
 
-An owner that is down, or hangs (peers.liveness), is not waited for: until it is back, requests for its objects go to
-the origin.
+The calling worker has authenticated and authorised the request. It keeps flights of its own over the owner's responses,
+and stores heads under its own fences. The origin sees one flight per block and one lookup per object: the owner's.
 
-A single worker owns everything, and there is no socket.
+Nobody waits for an owner that is down or hangs (peers.liveness): requests for its objects go to the origin until it is
+back.
+
+A single worker owns every object, and opens no socket.
 """
 
 import asyncio
@@ -39,9 +40,9 @@ from forebay.peers.response_stream import ResponseStream
 from forebay.policy.ownership import hash_of, owner_by_hash
 
 LookupStatus: TypeAlias = Literal["fresh", "revalidated", "fetched"]
-"""How a head was had: without a request, confirmed by the origin, or read from it."""
+"""The source of a head: a tier ("fresh"), a 304 of the origin, or a new response of it."""
 OwnerSource: TypeAlias = Literal["flight", "joined", "worker"]
-"""Where an owner has its bytes: a flight started for this, a flight of another reader, or a tier."""
+"""The source of an owner's bytes: a flight that this read started, a flight of another reader, or a tier."""
 
 _STATUSES: Final[dict[str, LookupStatus]] = {"fresh": "fresh", "revalidated": "revalidated", "fetched": "fetched"}
 _SOURCES: Final[dict[str, OwnerSource]] = {"flight": "flight", "joined": "joined", "worker": "worker"}
@@ -52,7 +53,8 @@ UPDATE_TIMEOUT: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class OwnerResponse:
-    """An owner's head of an object, and the first bytes, if they are worth sending."""
+    """An owner's head of an object. `opened`: the wanted bytes; None: the owner sends none, as the
+    caller knows the version or reads the bytes on the SSD tier, or the owner has no buffers."""
 
     head: Head
     status: LookupStatus
@@ -60,10 +62,10 @@ class OwnerResponse:
 
 
 class Owner:
-    """Calls the worker that owns an object. Every method raises PeerUnavailable if that worker is not there."""
+    """Calls one other worker as an owner. Every method raises PeerUnavailable if that worker is down or hangs."""
 
     def __init__(self, peer: Peer, on_missed: Callable[[], None]) -> None:
-        """`on_missed` is called when the worker is not there."""
+        """`on_missed`: called if the worker is down or hangs."""
         self.peer = peer
         self._on_missed = on_missed
 
@@ -77,10 +79,10 @@ class Owner:
     async def resolve(
         self, name: ObjectName, span: Span | None, unless: Head | None, *, strict: bool, version_id: str | None = None
     ) -> OwnerResponse | ErrorResponse | Uncacheable:
-        """Returns the current version of `name`, or the one with this id. Raises OriginError, Throttled.
+        """Returns the current version of `name`, or that with `version_id`. Raises OriginError, Throttled.
 
-        `span`: the first bytes wanted; `unless`: the head that is known, whose bytes need not be sent; `strict`: the
-        owner must ask the origin.
+        `span`: the wanted bytes; None: the head alone. `unless`: a known head; the owner sends no bytes of its version.
+        `strict`: the owner validates its own head at the origin first.
         """
         response, stream = await self._stream(
             {
@@ -107,8 +109,11 @@ class Owner:
                 stream.close()
 
     async def read(self, name: ObjectName, head: Head, span: Span, identity: OriginIdentity | None) -> ObjectOpened:
-        """Opens the bytes `span` of the version that `head` describes. Raises OriginError; PeerUnavailable also if the
-        owner has no buffers: the caller holds some, and the two must not wait for each other's."""
+        """Opens the bytes `span` of the version of `head`. Raises OriginError.
+
+        Raises PeerUnavailable also if the owner has no free buffers: the caller holds some, and two workers must not
+        wait for each other's.
+        """
         try:
             response, stream = await self._stream(
                 {
@@ -138,14 +143,14 @@ class Peers:
     """The other workers of the node, by their numbers."""
 
     def __init__(self, others: Mapping[int, Peer] | None = None, claims: OwnershipClaims | None = None) -> None:
-        """`claims`: None: ownership goes by hash."""
+        """`claims` None: a hash of the name chooses every owner."""
         self._claims = claims
         self.others = dict(others or {})
         self.workers = 1 + len(self.others)
         self.number = next(number for number in range(self.workers) if number not in self.others)
         """The number of this worker."""
         self.on_owner_missed: Callable[[], None] = lambda: None
-        """Called when an owner was not there, or was silent."""
+        """Called for each call to an owner that is down or hangs."""
         self._owners = {number: Owner(peer, self._missed) for number, peer in self.others.items()}
 
     def _missed(self) -> None:
@@ -160,8 +165,8 @@ class Peers:
         return self._owners.get(self._assign(name_hash) if number is None else number)
 
     def claim(self, name: ObjectName) -> Owner | None:
-        """Returns the owner of an object that is about to be fetched; None: this worker, which owns it from now on if
-        it had no owner."""
+        """Returns the owner of an object before its fetch; None: this worker. An object without an owner becomes this
+        worker's, unless its claims run ahead of the others'."""
         if self._claims is None:
             return self.owner(name)
         name_hash = hash_of(name)
@@ -169,7 +174,7 @@ class Peers:
         return self._owners.get(self._assign(name_hash) if number is None else number)
 
     def _assign(self, name_hash: int) -> int:
-        """Returns the number of the owner of objects with this hash: that by hash from now on, if they have none."""
+        """Returns the number of the owner of objects with this hash. Without an owner, they get the owner by hash."""
         number = owner_by_hash(name_hash, self.workers)
         return number if self._claims is None else self._claims.assign(name_hash, number)
 
@@ -178,23 +183,24 @@ class Peers:
         return self.owner(name) is None
 
     async def call_until_acked(self, request: Document, *, slow: bool = False) -> dict[int, str | None]:
-        """Calls a method, which may be `slow`, in all others. Returns the instance id of each process that has done it,
-        None where nobody listens."""
+        """Calls a method in all others until each has acknowledged it. Returns the instance id of each process by the
+        worker's number; None: no process listens. `slow`: the method may take long."""
         instance_ids = await asyncio.gather(
             *(peer.call_until_acked(request, FENCE_TIMEOUT, slow=slow) for peer in self.others.values())
         )
         return dict(zip(self.others, instance_ids, strict=True))
 
     async def answers_until_acked(self, request: Document) -> list[Document]:
-        """Calls a method in all others. Returns the response of each process that is there; one that hangs is
-        killed."""
+        """Calls a method in all others until each has acknowledged it, and kills processes that hang. Returns the
+        responses."""
         responses = await asyncio.gather(
             *(peer.answer_until_acked(request, FENCE_TIMEOUT) for peer in self.others.values())
         )
         return [response for response in responses if response is not None]
 
     async def call_all(self, request: Document) -> dict[int, Document]:
-        """Calls a method in all others. Returns the responses of those that gave one."""
+        """Calls a method in all others once. Returns the responses by the workers' numbers, without those of workers
+        that are down."""
 
         async def call(peer: Peer) -> Document | None:
             try:
@@ -206,15 +212,15 @@ class Peers:
         return {number: each for number, each in zip(self.others, responses, strict=True) if each is not None}
 
     async def update_all(self, document: Document) -> None:
-        """Has all others apply a change before a client is answered: its next request may go to any of them. Returns
-        after UPDATE_TIMEOUT at the latest; a worker that has not answered by then knows less."""
+        """Has all others apply a change before a client gets its response: its next request may go to any of them.
+        Returns after UPDATE_TIMEOUT at the latest; a worker that is slower applies the change later."""
         if self.others:
             with suppress(TimeoutError):
                 async with asyncio.timeout(UPDATE_TIMEOUT):
                     await self.call_all(document)
 
     def notify(self, document: Document) -> None:
-        """Notifies all others, without a response."""
+        """Sends a message without a response to all others."""
         for peer in self.others.values():
             peer.notify(document)
 

@@ -1,23 +1,25 @@
-"""Ownership claims: an object without an owner belongs to the worker that is asked for it first.
+"""Ownership claims: the first worker that fetches an object becomes its owner.
 
-    offset     size  field                   a file in the directory of the workers' sockets, which all of them map
-         0     4096  claims that each worker has made for itself, 8 bytes for each
-      4096  8388608  owners: 0 nobody yet, else the number of the worker, from 1
+All workers of a node map one file, in the directory of their sockets:
 
-The slot of an object is its name's hash modulo their number; objects that share a slot have one owner. A worker that
-begins to fetch an object claims the slot for itself, so that the bytes need not come from another worker. A worker that
-only looks up the owner of an unclaimed slot gives it to the owner by hash (policy.ownership). Either way it is recorded
-before anything is done about it, once, and stays.
+    offset     size  field
+         0     4096  a counter for each worker, 8 bytes: its claims for itself
+      4096  8388608  a slot for each remainder, 1 byte: 0 without an owner, else the number of the owner, from 1
+
+The hash of an object's name, modulo the number of slots, gives its slot. Objects of one slot have one owner.
+
+    claim     before a fetch: the worker becomes the owner of a free slot, so that it need not relay the bytes
+    assign    at a mere look-up of a free slot: the owner by hash (policy.ownership) becomes its owner
 
 Invariants:
-- a slot is written once, under a lock of its byte, which the kernel releases when a process ends: all workers see the
-  same owner. A worker that is started in place of another one has its number, and its slots;
-- a worker makes at most an eighth and AHEAD more claims for itself than any other one: beyond, ownership goes by hash.
-  So the objects of a client that talks to one worker alone are spread over the memory of all;
-- where the lock can't be had (its holder is stopped in the middle of these few steps), ownership by hash is assumed for
-  once, and nothing is recorded: at the worst two workers fetch one object.
+- A slot is written once, under a lock of its byte, before the fetch begins: all workers see the same owner. The kernel
+  releases the lock when a process ends. A restarted worker has the number and the slots of the one before.
+- A worker has at most AHEAD claims, and an eighth, more than any other; beyond that the owner by hash gets the slot. So
+  a client of one worker alone fills the memory of all.
+- Without the lock (its holder is stopped between two steps), the owner by hash serves for this one time, and nothing is
+  recorded. At worst two workers fetch one object.
 
-As slots fill up, more and more new objects have an owner by chance, as they would by hash.
+As slots fill up, more and more new objects find an owner in their slot, by chance as by a hash.
 """
 
 import fcntl
@@ -32,10 +34,10 @@ SLOTS: Final = 8 * 1024 * 1024
 HEADER: Final = 4096
 AHEAD: Final = 256
 SHARE_AHEAD: Final = 8
-"""Workers whose clients are about as busy need not wait for each other."""
+"""A worker's claims may exceed the least busy worker's by one in so many: no two workers are equally busy."""
 MAX_WORKERS: Final = 255
 _ATTEMPTS: Final = 100
-"""At the lock. Each lets whoever holds it run."""
+"""Attempts at the lock. After each, the scheduler may run the holder."""
 _MASK: Final = SLOTS - 1
 _COUNT: Final = 8
 _FLOCK: Final = struct.Struct("hhqqixxxx")
@@ -43,19 +45,19 @@ _FLOCK: Final = struct.Struct("hhqqixxxx")
 
 
 class OwnershipClaims:
-    """The claims of one node, as one of its workers sees and makes them. Made by `open`."""
+    """One worker's view of the claims of its node. Made by `open`."""
 
     def __init__(self, fd: int, number: int, workers: int) -> None:
         self._fd = fd
         self._number = number
-        # Populated: the first claims would meet a page that is not mapped each, two faults apiece.
+        # Populated: otherwise each of the first claims would take two page faults.
         self._owners = mmap.mmap(fd, HEADER + SLOTS, mmap.MAP_SHARED | mmap.MAP_POPULATE)
         self._counts = memoryview(self._owners)[: workers * _COUNT].cast("Q")
 
     @classmethod
     def open(cls, path: Path, number: int, workers: int) -> Self | None:
-        """Maps the file, which is made if need be. `number`: of this worker. None if that is not possible: ownership
-        goes by hash then, in this worker alone, which costs flights but no bytes are wrong."""
+        """Maps the file, and makes it if there is none. `number`: of this worker. Returns None if the file can't be
+        mapped: this worker then knows owners by hash alone, which costs flights, never a wrong byte."""
         if workers > MAX_WORKERS:
             return None
         try:
@@ -63,27 +65,27 @@ class OwnershipClaims:
         except OSError:
             return None
         try:
-            os.posix_fallocate(fd, 0, HEADER + SLOTS)  # a store into a hole of a full file system would be a SIGBUS
+            os.posix_fallocate(fd, 0, HEADER + SLOTS)  # a store to a hole, with the disk full, is a SIGBUS
             return cls(fd, number, workers)
         except OSError:
             os.close(fd)
             return None
 
     def find(self, name_hash: int) -> int | None:
-        """Returns the number of the worker that owns objects with this hash; None: they have no owner."""
+        """Returns the number of the owner of objects with this hash; None: the slot is free."""
         owner = self._owners[HEADER + (name_hash & _MASK)]
         return owner - 1 if owner else None
 
     def assign(self, name_hash: int, number: int) -> int:
-        """Makes a worker the owner of objects with this hash, unless they have one. Returns the owner; `number` also if
-        that can't be found out."""
+        """Makes worker `number` the owner of objects with this hash if the slot is free. Returns the owner, or `number`
+        without the lock."""
         slot = HEADER + (name_hash & _MASK)
         owner = self._owners[slot] or self._record(slot, number + 1)
         return owner - 1 if owner else number
 
     def claim(self, name_hash: int) -> int | None:
-        """Makes this worker the owner of objects with this hash, unless they have one. Returns the owner; None if it is
-        too far ahead, or that can't be found out: another one is to be assigned."""
+        """Makes this worker the owner of objects with this hash if the slot is free. Returns the owner; None if this
+        worker's claims run ahead, or without the lock: the caller assigns an owner."""
         slot = HEADER + (name_hash & _MASK)
         owner = self._owners[slot]
         if owner:
@@ -103,7 +105,7 @@ class OwnershipClaims:
         os.close(self._fd)
 
     def _record(self, slot: int, owner: int) -> int:
-        """Records an owner, from 1, of a slot without one. Returns the one it has; 0 if that can't be found out."""
+        """Writes an owner, from 1, to a free slot. Returns the slot's owner; 0 without the lock if the slot is free."""
         if not self._try_lock(slot):
             return self._owners[slot]
         try:

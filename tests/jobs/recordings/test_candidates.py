@@ -4,14 +4,14 @@ from itertools import count
 from pathlib import Path
 
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.recordings.candidates import ATTENTIVE_READS, MAX_PARTED, SELDOM, RecordingCandidates
+from forebay.jobs.recordings.candidates import MAX_TIMES_LEFT, PERIOD_READS, SELDOM, RecordingCandidates
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.recording import Recording
 from forebay.protocol.recordings.recording_page import RecordingPage
 from harness.loader_orders import hashes_of, index_of, sample_keys, shuffled, whole_reads
 
 ORDERS = [shuffled(sample_keys(600), seed) for seed in range(2)]
-NEW = hashes_of([f"new/{number}" for number in range(ATTENTIVE_READS)])
+NEW = hashes_of([f"new/{number}" for number in range(PERIOD_READS)])
 
 
 async def recorded(directory: Path) -> RecordingCatalogue:
@@ -45,9 +45,9 @@ async def test_one_that_was_parted_from_is_tried_again_in_the_next_epoch(tmp_pat
     catalogue = await recorded(tmp_path)
     first, _ = catalogue.recordings
     candidates = RecordingCandidates("bucket", catalogue, lambda _: True)
-    for _ in range(MAX_PARTED):
+    for _ in range(MAX_TIMES_LEFT):
         assert best(candidates, 0) is first
-        candidates.part(first)
+        candidates.leave(first)
     assert best(candidates, 0) is None
     candidates.begin_epoch()
     assert best(candidates, 0) is first
@@ -70,15 +70,15 @@ async def test_reads_are_compared_seldom_once_nothing_matched(tmp_path: Path) ->
     await catalogue.close()
 
 
-async def test_a_batch_counts_to_the_stretch_that_has_most_of_it(tmp_path: Path) -> None:
+async def test_a_batch_counts_to_the_period_that_has_most_of_it(tmp_path: Path) -> None:
     catalogue = await recorded(tmp_path)
     order = hashes_of(ORDERS[0])
     candidates = RecordingCandidates("bucket", catalogue, lambda _: True)
     assert candidates.compare(NEW[:10]) is None
-    assert candidates.compare(order[: ATTENTIVE_READS - 6]) is not None
+    assert candidates.compare(order[: PERIOD_READS - 6]) is not None
     candidates.compare_next()
     assert candidates.compare(NEW[:-10]) is None
-    assert candidates.compare(order[: ATTENTIVE_READS - 6]) is None
+    assert candidates.compare(order[: PERIOD_READS - 6]) is None
     candidates.compare_next()
     assert candidates.compare(order) is not None, "a long one at first"
     await catalogue.close()

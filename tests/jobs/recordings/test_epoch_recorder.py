@@ -99,7 +99,7 @@ def test_an_epoch_that_begins_with_reads_of_another_is_passed_by(count: int) -> 
     for start in range(0, len(reads), 512):
         part = reads[start : start + 512]
         recorder.add(ReadColumns.of(whole_reads(part)), hashes_of(part), 0.0)
-        assert not recorder.looks_closely
+        assert not recorder.works_read_by_read
     assert recorder.count == len(reads)
 
 

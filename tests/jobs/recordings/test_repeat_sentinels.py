@@ -22,10 +22,10 @@ def test_many_repeated_reads_are_noticed_in_a_batch_and_over_two() -> None:
     assert not RepeatSentinels().add(hashes + repeated)
     sentinels = RepeatSentinels()
     assert sentinels.add(hashes[:30])
-    before = sentinels.unnoticed
+    before = sentinels.unchecked
     assert sentinels.add(hashes[30:] + repeated[:-1])
     assert not sentinels.add(repeated[-1:])
-    assert sentinels.unnoticed == before + 20 + REPEATED - 1, "as far as the repeated ones may be"
+    assert sentinels.unchecked == before + 20 + REPEATED - 1, "as far as the repeated ones may be"
 
 
 def test_single_repeated_reads_are_passed_by() -> None:

@@ -1,9 +1,10 @@
-"""Candidates: the recordings that a reader may be following, and the comparison of its latest reads with each.
+"""Candidates: the recordings of a bucket, and the comparison of one reader's latest reads with each of them.
 
-    reads ──attentive: all; else one in SELDOM──> a recogniser for each candidate ──> the best match
+    reads ──first period: all; later: one period in SELDOM──> a recogniser for each candidate ──> the best match
 
-Comparing costs most of all, so while nothing matches it is done seldom: at first all reads are compared, later a part
-of them. A recording that the reader has parted from twice is not tried again before the next epoch.
+The comparison is the most costly step of recognition. So the reader compares its first reads, and then every SELDOM-th
+period of them, until a recording matches. After the reader has left a recording MAX_TIMES_LEFT times, that recording
+is no candidate until the next epoch.
 """
 
 from collections import Counter
@@ -16,17 +17,18 @@ from forebay.jobs.recordings.recording import Recording
 from forebay.policy.recognition import Recogniser, RecordingMatch
 
 MAX_CANDIDATES: Final = 16
-"""Recordings that the reads are compared with, the latest used first."""
-ATTENTIVE_READS: Final = 256
-"""Reads that are all compared, at the beginning of an epoch and behind a pause. In a large data set more, as many as
-have ATTENTIVE_ANCHORS anchors."""
-ATTENTIVE_ANCHORS: Final = 48
+"""Recordings in a comparison, the latest used first."""
+PERIOD_READS: Final = 256
+"""The least length of a period of reads: the first of an epoch and the first after a pause are compared whole."""
+PERIOD_ANCHORS: Final = 48
+"""The least number of anchors in a period, which makes it longer in a large data set."""
 SELDOM: Final = 16
-MAX_PARTED: Final = 2
+"""One in so many later periods is compared."""
+MAX_TIMES_LEFT: Final = 2
 
 
 class RecordingCandidates:
-    """The recordings of one reader's bucket. `may_follow`: whether it may profit from one."""
+    """The candidates of one reader. `may_follow`: whether the reader may use a recording."""
 
     def __init__(self, bucket: str, catalogue: RecordingCatalogue, may_follow: Callable[[Recording], bool]) -> None:
         self._bucket = bucket
@@ -35,52 +37,52 @@ class RecordingCandidates:
         self._recognisers: dict[str, tuple[Recording, Recogniser]] = {}
         self._known_version = -1
         """The version of the catalogue from which the candidates were chosen."""
-        self._attentive = ATTENTIVE_READS
+        self._period = PERIOD_READS
+        """Reads of a period."""
         self._compared = 0
-        """Reads since `compare_next`, while no recording was followed."""
-        self._parted: Counter[str] = Counter()
-        """How often the reader has parted from a recording in this epoch, by the id."""
+        """Reads since `compare_next`."""
+        self._times_left: Counter[str] = Counter()
+        """How often the reader left a recording in this epoch, by the recording's id."""
 
     def compare_next(self) -> None:
-        """Compares all of the next reads."""
+        """Compares the whole next period."""
         self._compared = 0
 
     def begin_epoch(self) -> None:
-        """Every recording may be tried again."""
-        self._parted.clear()
+        """Makes every recording a candidate again."""
+        self._times_left.clear()
         self.forget_positions()
         self.compare_next()
 
-    def part(self, recording: Recording) -> None:
-        """The reader has parted from a recording."""
-        self._parted[recording.id] += 1
+    def leave(self, recording: Recording) -> None:
+        """Counts that the reader left a recording, and compares the whole next period."""
+        self._times_left[recording.id] += 1
         self.forget_positions()
         self.compare_next()
 
     def exclude(self, recording: Recording) -> None:
-        """The reader is at the end of a recording, whose last reads must not be recognised as such."""
-        self._parted[recording.id] = MAX_PARTED
+        """Ignores a recording until the next epoch: the reader is at its end, and its last reads would match again."""
+        self._times_left[recording.id] = MAX_TIMES_LEFT
         self.forget_positions()
 
     def forget_positions(self) -> None:
-        """Compares only the reads that follow."""
+        """Drops the recognisers' positions: later reads alone count for a match."""
         for _, recogniser in self._recognisers.values():
             recogniser.forget()
 
     def compare(self, hashes: ReadHashes) -> tuple[Recording, RecordingMatch] | None:
-        """Adds reads. Returns the recording that the latest ones go along best."""
-        middle = (
-            self._compared + min(len(hashes), self._attentive) // 2
-        )  # a batch is in the stretch that has most of it
+        """Compares reads, by their hashes. Returns the best match; None: no recording matches, or their period is not
+        compared."""
+        middle = self._compared + min(len(hashes), self._period) // 2  # it decides on the batch's period
         self._compared += len(hashes)
-        if middle // self._attentive % SELDOM:
+        if middle // self._period % SELDOM:
             return None
         if self._known_version != self._catalogue.version:
             self._load()
         best: tuple[Recording, RecordingMatch] | None = None
         for recording, recogniser in self._recognisers.values():
             match = recogniser.observe(hashes)
-            if match is None or self._parted[recording.id] >= MAX_PARTED:
+            if match is None or self._times_left[recording.id] >= MAX_TIMES_LEFT:
                 continue
             if best is None or match.evidence > best[1].evidence:
                 best = recording, match
@@ -99,4 +101,4 @@ class RecordingCandidates:
             each.id: known.get(each.id, (each, Recogniser(each.index))) for each in found[:MAX_CANDIDATES]
         }
         spacing = max((each.index.spacing for each, _ in self._recognisers.values()), default=1)
-        self._attentive = max(ATTENTIVE_READS, ATTENTIVE_ANCHORS * spacing)
+        self._period = max(PERIOD_READS, PERIOD_ANCHORS * spacing)

@@ -1,12 +1,16 @@
-"""The epoch recorder: what one reader reads, as pages of one recording after another. No input or output.
+"""The epoch recorder: makes recordings of one reader's reads, a recording for each epoch. No input or output.
 
-    reads ──> tail (up to 2 pages, in memory) ──> pages, to be stored
-                └── a new epoch began in it: the reads before are the last page, those behind begin the next recording
+    reads ──> tail, in memory, up to 2 pages ──> pages, for the caller to store
+                └── a new epoch began in the tail: its front is the last page, its rest begins the next recording
 
-Nearly all reads are passed by sentinels (jobs.recordings.repeat_sentinels) and looked at no further; where many are
-repeated, reads are looked at one by one until the epoch ends, the latest of the tail first. The tail is as long as it
-takes to see that a new epoch began. Then a read that was made shortly before is not recorded again: ranks of a job read
-the same samples.
+The recorder works in one of two ways:
+
+- *by sentinels* (jobs.recordings.repeat_sentinels), for nearly all reads: a sample of the reads is checked for
+  repetition;
+- *read by read*, from the sign of a new epoch until the epoch ends, beginning with the latest reads of the tail. The
+  recorder skips a read that repeats a recent one: ranks of a job read the same samples.
+
+The end of an epoch shows some reads late, and the tail is long enough for that.
 """
 
 from array import array
@@ -23,18 +27,19 @@ from forebay.protocol.recordings.read_tail import ReadTail
 from forebay.protocol.recordings.recording_page import PAGE_READS, RecordingPage
 
 MAX_READS: Final = 1 << 23
-"""Reads of one recording; behind them the next one begins."""
+"""The most reads of one recording; the next read begins another recording."""
 _SMALL: Final = 1024
+"""Reads of a small epoch."""
 _STEP: Final = 16
-"""Reads after which the end of an epoch of fewer than _SMALL is looked for: another epoch may fit into a batch."""
+"""Reads between two searches for the end of a small epoch: a batch may contain a whole epoch."""
 _LARGE_STEP: Final = 128
-"""Reads after which the end of a larger epoch is looked for: what is behind the end is new again, and added at once.
-The first step of a batch is as short as tells an end, as most repeated reads are one."""
+"""Reads between two searches for the end of a larger epoch. The first step of a batch is shorter, just long enough to
+tell an end: most repeated reads are a new epoch's, and behind the end new reads are added at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpochEnded:
-    """All reads of an epoch are in the pages returned so far."""
+    """The end of an epoch: the pages returned before have all its reads. `index`: of them."""
 
     index: AnchorIndex
     is_whole: bool
@@ -42,8 +47,7 @@ class EpochEnded:
 
 
 class EpochRecorder:
-    """Records one reader from `began` on, in seconds since 1970. `known`: reads of the epoch that are recorded
-    elsewhere."""
+    """Records one reader. `began`: seconds of a monotonic clock. `known`: the epoch's reads in another recording."""
 
     def __init__(self, began: float, known: AnchorIndex | None = None) -> None:
         self._began = began
@@ -51,11 +55,12 @@ class EpochRecorder:
         self._tail = ReadTail()
         self._tail_hashes: ReadHashes = array("I")
         self._sentinels: RepeatSentinels | None = RepeatSentinels() if known is None else None
-        """While no read is known to be repeated: then the boundary knows nothing of the tail yet."""
+        """None: the recorder works read by read. By sentinels, the boundary has no read of the tail."""
         self._again: dict[int, int] = {}
-        """While every read is an anchor: the latest positions of reads that the tail has, and the epoch had before."""
+        """While every read is an anchor: the latest positions of the tail's repeated reads, by their hashes."""
         self._latest: tuple[set[int], set[int]] = set(), set()
-        """Later: the latest reads, between a sixteenth and an eighth of the epoch, and those before them."""
+        """Later: the hashes of the latest reads, and of those before them, together a sixteenth to an eighth of the
+        epoch."""
         self._tail_began = began
 
     @property
@@ -65,12 +70,13 @@ class EpochRecorder:
         return indexed if self._sentinels is None else indexed + len(self._tail)
 
     @property
-    def looks_closely(self) -> bool:
-        """Whether reads are looked at one by one."""
+    def works_read_by_read(self) -> bool:
+        """Whether the recorder checks each read for repetition."""
         return self._sentinels is None
 
     def add(self, reads: ColumnSource, hashes: ReadHashes, now: float) -> list[RecordingPage | EpochEnded]:
-        """Adds reads, each with its `policy.recognition.read_hash`. Returns pages to store and ends of epochs."""
+        """Adds reads and their hashes (policy.recognition.read_hash). Returns pages to store and ends of epochs, in
+        order. `now`: seconds of a monotonic clock."""
         if not len(self._tail):
             self._tail_began = now
         return self._add_all(reads, hashes, now)
@@ -82,30 +88,30 @@ class EpochRecorder:
                 self._tail.append(reads)
                 self._tail_hashes += hashes
                 return made + self._cut_full_pages(now)
-            reads, hashes = self._look_closely(reads, hashes)
-            added = self._add_closely(reads, hashes, now, made)
+            reads, hashes = self._leave_sentinels(reads, hashes)
+            added = self._add_checked(reads, hashes, now, made)
             reads, hashes = reads.part(added, len(reads)), hashes[added:]
         return made
 
-    def _look_closely(self, reads: ColumnSource, hashes: ReadHashes) -> tuple[ColumnSource, ReadHashes]:
-        """Relies on sentinels no longer. Returns what is to be added read by read: these, and the tail before them if
-        the boundary can't know it otherwise."""
+    def _leave_sentinels(self, reads: ColumnSource, hashes: ReadHashes) -> tuple[ColumnSource, ReadHashes]:
+        """Begins to work read by read. Returns the reads to add so: the given ones behind the unchecked part of the
+        tail, which it cuts off."""
         if self._sentinels is None:
             return reads, hashes
         whole, whole_hashes = self._tail, self._tail_hashes
-        known = max(0, len(whole) - self._sentinels.unnoticed)
+        known = max(0, len(whole) - self._sentinels.unchecked)
         self._sentinels = None
         self._boundary.append(whole_hashes[:known])
         self._tail, self._tail_hashes = whole.cut(known), whole_hashes[:known]
         if known and not self._boundary.index.has_all:
-            self._leave_out()
+            self._keep_latest()
         whole.append(reads)
         return whole, whole_hashes[known:] + hashes
 
-    def _add_closely(
+    def _add_checked(
         self, reads: ColumnSource, hashes: ReadHashes, now: float, made: list[RecordingPage | EpochEnded]
     ) -> int:
-        """Adds reads, up to the end of an epoch. Returns how many."""
+        """Adds reads, read by read, up to the end of an epoch. Extends `made`. Returns how many reads it added."""
         if self._add_new(reads, hashes):
             made += self._cut_full_pages(now)
             return len(reads)
@@ -128,7 +134,7 @@ class EpochRecorder:
         return min(_LARGE_STEP, _STEP * self._boundary.index.spacing) if is_first else _LARGE_STEP
 
     def _count_new(self, hashes: ReadHashes, start: int) -> int:
-        """How many reads there are from `start` on before one that was made before."""
+        """Returns the number of new reads from `start` on, before the first repeated one."""
         new = hashes[start:]
         for known in (self._boundary.index.positions, *self._latest):
             repeated = bytes(map(known.__contains__, new)).find(1) if known else -1
@@ -137,7 +143,7 @@ class EpochRecorder:
         return count_distinct(new)
 
     def _add_new(self, reads: ColumnSource, hashes: ReadHashes) -> bool:
-        """Adds reads if all of them are new. Fast, as it is done with nearly all reads."""
+        """Adds reads if all of them are new; else returns False, and does nothing."""
         found = None
         if not self._boundary.index.has_all:
             this, before = self._latest
@@ -151,7 +157,7 @@ class EpochRecorder:
         if found is not None:
             self._remember(found)
         elif not self._boundary.index.has_all:
-            self._leave_out()
+            self._keep_latest()
         return True
 
     def _add(self, reads: ColumnSource, hashes: ReadHashes, now: float) -> list[RecordingPage | EpochEnded]:
@@ -160,7 +166,7 @@ class EpochRecorder:
         had_all = self._boundary.index.has_all
         boundary = self._boundary.add(new)
         if had_all and not self._boundary.index.has_all:
-            self._leave_out()
+            self._keep_latest()
         if boundary is None and self.count < MAX_READS:
             return self._cut_full_pages(now)
         first = self.count - len(self._tail)
@@ -173,7 +179,7 @@ class EpochRecorder:
         return made
 
     def _new_of(self, reads: ColumnSource, hashes: ReadHashes) -> list[int]:
-        """Appends to the tail the reads that were not made shortly before. Returns their hashes."""
+        """Appends reads to the tail, without those that repeat recent ones. Returns the hashes of the appended."""
         index, position, new = self._boundary.index, self.count, list[int]()
         chosen = list[int]()
         if index.has_all:
@@ -196,8 +202,8 @@ class EpochRecorder:
         self._tail.append(reads if len(chosen) == len(reads) else reads.chosen(chosen))
         return new
 
-    def _leave_out(self) -> None:
-        """Not every read is an anchor any more: the latest of the tail are remembered apart."""
+    def _keep_latest(self) -> None:
+        """Begins to keep the latest reads' hashes: from now on the index of anchors has some of the reads only."""
         self._latest = set(self._tail_hashes[-self._recent :]), set()
 
     @property
@@ -220,19 +226,19 @@ class EpochRecorder:
 
     @property
     def tail(self) -> list[RecordingPage]:
-        """The reads that no page returned so far has."""
+        """The reads that are not in a returned page yet."""
         seconds = max(0, int(self._tail_began - self._began))
         starts = range(0, len(self._tail), PAGE_READS)
         return [RecordingPage(self._tail.part(start, start + PAGE_READS), seconds) for start in starts]
 
     def end(self) -> list[RecordingPage | EpochEnded]:
-        """Returns what is left of the epoch: its last pages, and its end. Empty if nothing was read."""
+        """Ends the epoch. Returns its last pages and its end; nothing if it has no read."""
         return self._end(is_whole=False)
 
     def _end(self, *, is_whole: bool) -> list[RecordingPage | EpochEnded]:
         made: list[RecordingPage | EpochEnded] = []
         while self._sentinels is not None:
-            made += self._add_all(*self._look_closely(ReadTail(), array("I")), self._tail_began)
+            made += self._add_all(*self._leave_sentinels(ReadTail(), array("I")), self._tail_began)
         while len(self._tail):
             made.append(self._cut_page(self._tail_began))
         if self.count:

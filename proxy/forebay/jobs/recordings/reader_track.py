@@ -1,15 +1,17 @@
-"""A reader's track: the reads of one principal of one bucket under one rule, recorded and compared with recordings.
+"""A reader's track records the reads of one principal in one bucket under one rule, and compares them with recordings.
 
     reads ──> epoch recorder ──pages──> catalogue                        (record = true)
           └─> candidates ───match──> followed ──> a plan of the rest     (follow = true)
-                    ^                    └── parted, or at its end: the recording of the next epoch, or none
+                    ^                    └── left, or read to its end: candidates again
+                    └────────────────────────┘
 
-Principals are told apart, connections are not: the workers of a loader are processes with connections of their own, and
-only their reads together are an epoch. Two jobs that read under one access key are recorded as one; they are recognised
-nevertheless, when a recording of one of them exists.
+A reader is a principal, not a connection: the workers of a loader are processes with their own connections, and an
+epoch has the reads of all of them. Two jobs with one access key are one reader. A recording of one of these jobs still
+matches its next epochs.
 
-An epoch that goes along a recording from its beginning is not recorded again: as long as it does, it is a *prefix* of
-that recording. Only what parts from it, or goes on behind its end, is recorded; the prefix is then copied before it.
+An epoch may *repeat* a recording from its beginning: the track then records nothing. When the reader leaves the
+recording, or reads on behind its end, the track begins a new recording: the repeated part of the old one, its *prefix*,
+is copied, and the later reads follow.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,43 +31,43 @@ from forebay.policy.recognition import FollowedReader
 from forebay.protocol.recordings.read_columns import ColumnSource
 from forebay.protocol.recordings.recording_page import RecordingPage
 
-ATTENTIVE_AFTER: Final = 5.0
-"""Seconds without a read after which a job may have been started again."""
+RESTART_AFTER: Final = 5.0
+"""A pause, in seconds, after which reads may be those of a restarted job."""
 _AT_ONCE: Final = 512
-"""Reads that are looked at together: as many as may pass before a reader that has parted is noticed."""
+"""Reads of one step: a departure from a followed recording shows after a step at the latest."""
 _LEAST_AT_ONCE: Final = 32
 NEW_RUN_AFTER: Final = 600.0
-"""Seconds without a read after which a new run begins."""
+"""A pause, in seconds, after which a new run begins."""
 BROKEN_OFF: Final = 0.9
-"""An epoch with less than this share of the reads of the one before was broken off: a new run begins behind it."""
+"""An epoch broke off if it has less than this share of the reads of the epoch before; a new run begins behind it."""
 SAME_LENGTH: Final = 0.05
-"""An epoch that went along a recording, and is longer by no more than this share, is no other one."""
+"""The share by which an epoch may be longer than a recording that it repeats."""
 MAX_DOUBTFUL: Final = 4096
-"""Reads of an epoch that is not recorded, while some of them lie elsewhere: after so many it is another epoch."""
+"""The most reads of a repeating epoch without a certain position; after so many the epoch no longer repeats."""
 _FIRST_READS: Final = 256
-"""A recording that is recognised before so many reads, or 2 % of it, is followed from its beginning."""
+"""An epoch repeats a recording if that matches within so many reads, or 2 % of the recording."""
 
 
 class FollowListener(Protocol):
-    """Is called when a reader begins and ceases to go along a recording."""
+    """Learns when a reader follows a recording, and when it no longer does."""
 
     def may_follow(self, reader: ReaderKey, recording: Recording) -> bool:
-        """Whether the reader may profit from `recording`."""
+        """Whether the reader may use `recording`."""
         ...
 
     def followed(
         self, reader: ReaderKey, recording: Recording, start: Callable[[], PlanStart], *, missed: bool
     ) -> None:
-        """The reader follows `recording`. `start` returns its position, as long as it does. `missed`: whether one of
-        its latest reads was not cached."""
+        """The reader follows `recording`. `start` returns its position, until `ended`. `missed`: one of the latest
+        reads was not cached."""
         ...
 
     def position_advanced(self, reader: ReaderKey, *, missed: bool) -> None:
-        """The reader has read more of the recording that it follows."""
+        """The reader has read more of its followed recording."""
         ...
 
     def ended(self, reader: ReaderKey, *, parted: bool) -> None:
-        """The reader has left the recording, or is at its end."""
+        """The reader has left its followed recording (`parted`), or is at its end."""
         ...
 
 
@@ -74,7 +76,7 @@ def _new_run() -> str:
 
 
 class ReaderTrack:
-    """Reads of one reader."""
+    """The track of one reader."""
 
     def __init__(
         self, key: ReaderKey, catalogue: RecordingCatalogue, listener: FollowListener, clock: Callable[[], float]
@@ -88,32 +90,31 @@ class ReaderTrack:
         self._recorder = EpochRecorder(self.latest_read)
         self._records = self._follows = self._missed = False
         self._saved = 0
-        """Reads of the epoch when its tail was saved last."""
+        """The length of the epoch, in reads, at the last `save`."""
         self._recording: Recording | None = None
         self._run, self._epoch, self._epoch_reads = _new_run(), 1, 0
         self._candidates = RecordingCandidates(key.bucket, catalogue, lambda each: listener.may_follow(key, each))
         self._repeats = False
-        """Whether the epoch goes along a recording since its beginning, and is not recorded."""
+        """Whether the epoch repeats the followed recording from its beginning; it is not recorded then."""
         self._certain = 0
-        """So many reads of the recording are the epoch's, for certain."""
+        """The number of the recording's first reads that the epoch certainly has."""
         self._doubtful: list[tuple[ColumnSource, ReadHashes]] = []
-        """What was read since."""
+        """The reads behind the certain ones."""
         self._prefix: tuple[Recording, int] | None = None
-        """What a recording of the epoch is to begin with: so many reads of another one."""
+        """The prefix of the epoch's recording: another recording, and the number of its first reads to copy."""
         self._followed: tuple[Recording, FollowedReader] | None = None
         self._whole: Recording | None = None
-        """The recording that this epoch went along from its beginning to its end."""
+        """The recording that this epoch repeats from its beginning to its end."""
         self._recent = RecentReads()
-        """The latest reads of this epoch."""
 
     @property
     def recording(self) -> Recording | None:
-        """The recording that is being made."""
+        """The recording of this epoch; None: it has none yet, or repeats another."""
         return self._recording
 
     @property
     def follows(self) -> Recording | None:
-        """The recording that the reader goes along."""
+        """The followed recording."""
         return self._followed[0] if self._followed is not None else None
 
     def observe(
@@ -125,13 +126,13 @@ class ReaderTrack:
         follows: bool,
         missed: bool = True,
     ) -> None:
-        """Adds reads. `records`: whether they are recorded. `follows`: whether a recording is followed. `missed`:
-        whether some of them were not cached."""
+        """Adds reads. `records`: the rule records them. `follows`: the rule has recordings followed. `missed`: some of
+        the reads were not cached."""
         now = self._clock()
         if now - self.latest_read > NEW_RUN_AFTER:
             self.end()
             self._begin_run()
-        if now - self.latest_read > ATTENTIVE_AFTER:
+        if now - self.latest_read > RESTART_AFTER:
             self._candidates.compare_next()
         self.latest_read, self._records, self._missed = now, records, missed
         if follows != self._follows:
@@ -144,7 +145,7 @@ class ReaderTrack:
             start = stop
 
     def _at_once(self) -> int:
-        """How many reads are looked at together: of a recording that is followed a small part."""
+        """The reads of one step: of a followed recording an eighth at most."""
         if self._followed is None:
             return _AT_ONCE
         return max(_LEAST_AT_ONCE, min(_AT_ONCE, self._followed[0].index.count // 8))
@@ -155,7 +156,7 @@ class ReaderTrack:
             self._recent.add(hashes)
         if followed is not None:
             repeated = self._repeats
-            if self._go_along(*followed, hashes) and repeated:
+            if self._advance(*followed, hashes) and repeated:
                 self._repeat(followed[1], reads, hashes)
                 return
             if repeated and self._whole is not None:
@@ -164,16 +165,16 @@ class ReaderTrack:
         self._store(self._recorder.add(reads, hashes, self.latest_read))
         if self._followed is None:
             count = self._recorder.count
-            self._compare(hashes[-count:] if count else hashes[:0])  # none of the epoch before
+            self._compare(hashes[-count:] if count else hashes[:0])  # without those of the epoch before
 
     def end(self) -> None:
-        """Ends the recording that is being made, and following."""
+        """Ends the recording of this epoch, and follows no recording."""
         self.cut()
         self.stop_following()
         self._recorder, self._prefix, self._repeats = EpochRecorder(self.latest_read), None, False
 
     def save(self) -> None:
-        """Has what was read since the last call written, for the case of a kill."""
+        """Writes the tail of the epoch, so that a kill loses no more than the reads after this call."""
         if self._records and self._saved != self._recorder.count and (tail := self._recorder.tail):
             self._saved = self._recorder.count
             if self._recording is None:
@@ -181,11 +182,11 @@ class ReaderTrack:
             self._catalogue.save_tail(self._recording, tail)
 
     def cut(self) -> None:
-        """Ends the recording under way; later reads begin another one."""
+        """Ends the recording of this epoch; later reads begin another one."""
         self._store(self._recorder.end())
 
     def stop_following(self) -> None:
-        """Follows no recording any more, until one is recognised anew."""
+        """Leaves the followed recording."""
         if self._followed is not None:
             recording, _ = self._followed
             self._followed = None
@@ -195,7 +196,7 @@ class ReaderTrack:
                 self._listener.ended(self.key, parted=True)
 
     def leave(self, recording: Recording) -> None:
-        """Does the same for a recording that is about to be removed. The epoch keeps its reads of it."""
+        """Leaves a recording before its removal. The epoch's own recording keeps the prefix."""
         if self.follows is recording:
             self.stop_following()
         if self._records and self._prefix is not None and self._prefix[0] is recording:
@@ -204,7 +205,7 @@ class ReaderTrack:
     # Recording
 
     def _begin_to_repeat(self, recording: Recording) -> None:
-        """The epoch so far is the beginning of `recording`: it is not recorded for now."""
+        """Drops the epoch's own recording: the epoch so far repeats the beginning of `recording`."""
         if self._recording is not None:
             self._catalogue.remove(self._recording)
         self._recording, self._recorder = None, EpochRecorder(self.latest_read)
@@ -221,7 +222,7 @@ class ReaderTrack:
             self._stop_repeating(self._followed[0], self._certain)
 
     def _stop_repeating(self, recording: Recording, position: int) -> None:
-        """Records from now on what is read behind the first `position` reads of `recording`."""
+        """Records the epoch again, with the first `position` reads of `recording` as its prefix."""
         position = min(position, recording.index.count)
         self._repeats = False
         self._prefix = recording, position
@@ -243,7 +244,7 @@ class ReaderTrack:
                     pass
 
     def _is_repeated(self, made: Sequence[RecordingPage | EpochEnded]) -> bool:
-        """Whether the epoch has ended, and was that of a recording once more."""
+        """Whether the epoch has ended, and repeats a whole recording."""
         ends = [each.index.count for each in made if isinstance(each, EpochEnded)]
         whole = self._whole
         return (
@@ -275,7 +276,7 @@ class ReaderTrack:
             return
         if whole is not None:
             if recording.reads <= whole.reads * (1 + SAME_LENGTH):
-                self._catalogue.remove(recording)  # the same reads once more
+                self._catalogue.remove(recording)  # it repeats the other one
                 return
             recording.run, recording.epoch = whole.run, whole.epoch
             if whole.state == "automatic":  # it had broken off
@@ -292,7 +293,7 @@ class ReaderTrack:
     # Recognition
 
     def _compare(self, hashes: ReadHashes) -> None:
-        """Looks for a recording that the latest reads go along."""
+        """Compares the latest reads with the candidates, and follows the best match."""
         best = self._candidates.compare(hashes)
         if best is not None:
             recording, match = best
@@ -305,18 +306,18 @@ class ReaderTrack:
                 self._listener.followed(self.key, recording, self._start, missed=self._missed)
 
     def _start(self) -> PlanStart:
-        """Where the reader is in the recording that it goes along. Its loader's workers are at some distance from each
-        other: between the first of their latest reads and the last there are some that it has yet to make."""
+        """Returns the reader's position in the followed recording: a range, as the workers of a loader are at some
+        distance from each other. Some reads of the range are yet to come."""
         if self._followed is None:
             return PlanStart()
         _, reader = self._followed
         front = reader.furthest + 1
         return PlanStart(max(reader.rearmost, front - SPREAD), front, self._recent.hashes)
 
-    def _go_along(self, recording: Recording, reader: FollowedReader, hashes: ReadHashes) -> bool:
-        """Moves the reader's position. Returns whether it goes along still."""
+    def _advance(self, recording: Recording, reader: FollowedReader, hashes: ReadHashes) -> bool:
+        """Moves the reader's position. Returns False if the reader has left the recording, or is at its end."""
         if not reader.observe(hashes):
-            self._candidates.part(recording)
+            self._candidates.leave(recording)
             self.stop_following()
             return False
         if reader.is_at_end:

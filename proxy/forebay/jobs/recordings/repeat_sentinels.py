@@ -1,11 +1,11 @@
-"""Sentinels: a few reads of an epoch, whose repetition shows that a new epoch may have begun. Pure.
+"""Sentinels: a sample of an epoch's reads. Many repeated sentinels are a sign of a new epoch. Pure.
 
-    reads ──> one in SHARE, by their hashes, and the first ones all ──> were REPEATED of the latest JUDGED made before?
-                                                                        then look closely
+    reads ──> the first EARLY, then one in SHARE, by its hash ──> are REPEATED of the latest JUDGED sentinels repeated?
+                                                                    └─yes─> the recorder checks each read
 
-Only a sentinel costs anything in Python: the others are passed by in one search for a byte. How many there are is
-bounded, as the share becomes smaller in a large epoch. Single repeated reads are passed by as well: an epoch begins
-with some of the one before when several workers answer its reads.
+One search for a byte in the hashes skips all other reads, so only sentinels cost time in Python. In a large epoch the
+share becomes smaller, and bounds their number. A few repeated sentinels are no sign: with several workers, an epoch
+begins with late reports of reads of the epoch before.
 """
 
 from typing import Final
@@ -14,11 +14,11 @@ from forebay.core.read_hashes import ReadHashes, numbers_below
 
 SHARE: Final = 16
 EARLY: Final = 256
-"""The first reads of an epoch are all sentinels: it may have no more."""
+"""The first reads of an epoch are all sentinels, for the sake of small epochs."""
 MAX_SENTINELS: Final = 4096
 JUDGED: Final = 8
 REPEATED: Final = 4
-"""So many of the latest JUDGED sentinels: behind the end of an epoch nearly all are repeated, of two ranks half."""
+"""Behind the end of an epoch nearly all sentinels are repeated; half of them, if two ranks read the same samples."""
 _HISTORY: Final = (1 << JUDGED) - 1
 
 
@@ -32,21 +32,20 @@ class RepeatSentinels:
         self._early = EARLY
         self._threshold = (1 << 32) // SHARE
         self._history = 0
-        """A bit for each of the latest JUDGED: whether it was repeated."""
+        """A bit for each of the latest JUDGED sentinels, the latest lowest: 1 if it is repeated."""
         self._doubtful = 0
-        """Reads of the latest batches, as far as the history reaches with a repeated one."""
+        """Reads of the latest batches, back to the first batch with a repeated sentinel in the history."""
 
     def __len__(self) -> int:
         return len(self._seen)
 
     @property
-    def unnoticed(self) -> int:
-        """Reads before those that were not passed by, among which there may be repeated ones: hardly ever more."""
+    def unchecked(self) -> int:
+        """How many of the latest reads may contain repeated ones of a new epoch. More are very unlikely."""
         return self._doubtful + JUDGED * ((1 << 32) // self._threshold)
 
     def add(self, hashes: ReadHashes) -> bool:
-        """Adds reads. Returns False if so many sentinels are repeated that the reads have to be looked at; nothing may
-        be added after that."""
+        """Adds reads, by their hashes. Returns False at the sign of a new epoch; nothing may be added after that."""
         others = hashes[self._early :] if self._early else hashes
         found = hashes[: self._early].tolist()
         found += [others[number] for number in numbers_below(others, self._threshold)]

@@ -1,5 +1,8 @@
-"""The reply to a read of a channel that is no hit: the body goes to a slot of the client's ring as it arrives, and is
-announced when it is whole. Without a slot it goes through the socket, as on any connection, behind a frame."""
+"""The reply to a missed read on a read channel.
+
+start ──slot free──> write: each piece is copied to a slot of the client's ring ──> finish: one frame announces it
+  └──────no slot───> an INLINE frame, then the response through the socket, as on any connection
+"""
 
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -13,10 +16,10 @@ from forebay.server.shared_memory.client_ring import ClientRing
 
 
 class RingConnection(ReplyConnection, Protocol):
-    """The part of a channel that its replies need."""
+    """The channel of a reply."""
 
     def allocate(self, length: int) -> tuple[ClientRing, int] | None:
-        """A slot for `length` bytes of a body; None if there is none."""
+        """Returns the ring and the position of a free slot for `length` bytes; None if no slot is free."""
         ...
 
     def count_inline(self) -> None:
@@ -24,12 +27,12 @@ class RingConnection(ReplyConnection, Protocol):
         ...
 
     def announce(self, head: bytes, position: int, length: int) -> None:
-        """Sends the head of a response whose body is in a slot. Raises ConnectionError."""
+        """Sends a response's head and the place of its body, a slot. Raises ConnectionError."""
         ...
 
 
 class ChannelReply(DirectReply):
-    """See the module. A body of unknown length breaks the connection: no object has one."""
+    """See the module. Every object has a known size, so a body of unknown length aborts the connection."""
 
     __slots__ = ("_channel", "_end", "_length", "_ring", "_slot")
 
@@ -49,10 +52,10 @@ class ChannelReply(DirectReply):
         self._slot = self._end = self._length = 0
 
     def send_interim(self) -> None:
-        """Sends nothing: the channel has no frame for it. Its client repeats the read over HTTP."""
+        """Sends nothing: the channel has no frame for interim responses. The client repeats the read over HTTP."""
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        """Prepares the head, and finds a slot for the body."""
+        """Makes the head, and allocates a slot for the body. Raises ConnectionError."""
         await super().start(status, headers, length)
         if self._chunked:
             self.abort()
@@ -65,14 +68,14 @@ class ChannelReply(DirectReply):
             self._head = FRAME.pack(INLINE, 0, 0, 0, 0, len(self._head) + self._left) + self._head
 
     async def write(self, buffer: Buffer | bytes) -> None:
-        """Writes a piece."""
+        """Writes a piece of the body. Raises ConnectionError."""
         if self._ring is None:
             await super().write(buffer)
         else:
             self.accept(memoryview(buffer))
 
     def accept(self, piece: Buffer) -> int:
-        """Copies a piece to the slot, or sends from the front of it."""
+        """Copies the whole piece to the slot, or sends its front. Returns how many bytes were accepted."""
         if self._ring is None:
             return super().accept(piece)
         self._live_transport()
@@ -85,11 +88,11 @@ class ChannelReply(DirectReply):
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the client accepts nothing for now. A slot always accepts."""
+        """Whether the client accepts no bytes for now. A slot always has room."""
         return self._ring is None and super().is_blocked
 
     async def finish(self) -> None:
-        """Ends the response. Raises ConnectionError if it is shorter than announced."""
+        """Ends the response. Raises ConnectionError if the body is shorter than its announced length."""
         if self._ring is None or self._left:
             await super().finish()
             self._channel.count_inline()
