@@ -9,9 +9,17 @@ from forebay.storage.slot_supply import SlotSupply
 MIB = 1 << 20
 
 
-def by_hand(reserve: int = 32 * MIB) -> SlabAllocator:
+class Counted(SlabAllocator):
+    """An allocator that shows how many bytes of free slots have their pages."""
+
+    @property
+    def free_bytes(self) -> int:
+        return self._kept
+
+
+def by_hand(reserve: int = 32 * MIB) -> Counted:
     """An allocator whose supply is the test, which calls `balance`."""
-    memory = SlabAllocator(reserve)
+    memory = Counted(reserve)
     memory.on_imbalance = lambda: None
     return memory
 
@@ -84,7 +92,7 @@ def test_long_slots_are_not_made_ahead() -> None:
     assert (balance(memory), memory.free_bytes, len(kept)) == (0, 0, 2)
 
 
-class Watched(SlabAllocator):
+class Watched(Counted):
     """Tells when its supply has nothing left to do, or fails."""
 
     def __init__(self, reserve: int, *, fails: bool = False) -> None:

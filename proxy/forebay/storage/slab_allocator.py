@@ -64,6 +64,7 @@ class SlabAllocator:
     def __init__(self, reserve: int = RESERVE) -> None:
         self._reserve = reserve
         self._kept = 0
+        """Bytes of the free slots that have their pages."""
         # Reentrant: a garbage collection may free slots in the middle of anything.
         self._lock = RLock()
         self._warm: dict[int, deque[tuple[mmap.mmap, int]]] = {}
@@ -120,11 +121,6 @@ class SlabAllocator:
         wanted = min(wanted, size)
         _populate(mapping, offset, wanted)
         return mapping, offset, wanted
-
-    @property
-    def free_bytes(self) -> int:
-        """Bytes of the free slots that have their pages."""
-        return self._kept
 
     def _note_taken(self, size: int) -> None:
         """Has free slots of this length made ahead, twice as many each time that there was none left."""
