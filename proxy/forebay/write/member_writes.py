@@ -60,12 +60,13 @@ class MemberWrites:
             yield await self._deletions.begin(bucket, listed, forward.identity)
 
     def change(self, context: WriteContext) -> AbstractAsyncContextManager[None]:
-        """A context in which no deletion of the key is under way that a write other than a deletion changes. Raises
+        """A context of a write. If `is_change` is true of it, no deletion of its key is under way inside. Raises
         Throttled, S3Error, OriginError, and ConnectionError for a client that has left meanwhile."""
-        return self._locked(context) if self.is_change(context) else nullcontext()
+        return self.locked_change(context) if self.is_change(context) else nullcontext()
 
     @asynccontextmanager
-    async def _locked(self, context: WriteContext) -> AsyncGenerator[None]:
+    async def locked_change(self, context: WriteContext) -> AsyncGenerator[None]:
+        """`change` for a write of which `is_change` is true."""
         async with self._locks.for_change(context.forward.target.name) as has_waited:
             if has_waited and context.forward.request.has_left():
                 raise ConnectionAbortedError("the client has left while a deletion of the key was under way")
@@ -83,13 +84,9 @@ class MemberWrites:
         return self._may_be_member(context.forward.target.name)
 
     def needs_origin(self, context: WriteContext) -> bool:
-        """Whether a write is not to be acknowledged from a journal: a deletion of the key may come after it at the
-        origin, and it can't hide the member before its object is there."""
-        return (
-            context.forward.operation.name in _ACCEPTABLE
-            and self.is_change(context)
-            and self._resolver.is_in_doubt(context.forward.target.name)
-        )
+        """Whether the origin, and no journal, must acknowledge a write of which `is_change` is true: a deletion of the
+        key may come after it at the origin, and the write can't hide the member before its object is there."""
+        return context.forward.operation.name in _ACCEPTABLE and self._resolver.is_in_doubt(context.forward.target.name)
 
     async def replaced(self, context: WriteContext) -> None:
         """The origin has carried out a write other than a deletion. Hides the member if a deletion of the key may come

@@ -165,7 +165,7 @@ class ObjectWriter:
             return await write_back.accept(context, deletion)
         if members.needs_origin(context):
             return context
-        async with members.change(context):
+        async with members.locked_change(context):
             return await write_back.accept(context)
 
     async def _carry_out(self, context: WriteContext, document: _Document, deletion: PackedDeletion | None) -> None:
