@@ -1,5 +1,7 @@
--- The script of wrk: sends the requests of a file in turn, and prints what came of them as one line of JSON.
+-- The script of wrk: sends the requests of a file in turn.
 -- The file holds requests as bytes on the wire, each ended by a NUL.
+
+dofile(debug.getinfo(1, "S").source:match("@(.*/)") .. "outcome.lua")
 
 local requests = {}
 local at = 0
@@ -15,12 +17,4 @@ end
 function request()
    at = at % #requests + 1
    return requests[at]
-end
-
-function done(summary, latency, _)
-   local errors = summary.errors
-   io.write(string.format(
-      '{"requests": %d, "micros": %d, "bytes": %d, "p50": %d, "p99": %d, "refused": %d, "broken": %d}\n',
-      summary.requests, summary.duration, summary.bytes, latency:percentile(50), latency:percentile(99),
-      errors.status, errors.connect + errors.read + errors.write + errors.timeout))
 end

@@ -21,7 +21,7 @@ _MISSES: Final = Path(__file__).with_name("misses.lua")
 
 
 def find_wrk() -> str | None:
-    """Its path, or None if it is not installed."""
+    """Returns the path of wrk; None: it is not installed."""
     return shutil.which("wrk")
 
 
@@ -35,28 +35,25 @@ def wrk_version(path: str) -> str:
 def run_wrk(
     path: str, port: int, requests: Sequence[bytes], connections: int, seconds: float, together: int = 1
 ) -> Load:
-    """One round. `together`: requests that a connection sends at once, before it has any of their answers. WrongAnswer
-    if anything but whole successes came back."""
+    """Runs one round. `together`: requests that a connection sends at once, before it has any of their responses.
+    Raises UnexpectedResponse for any response but a whole success."""
     with tempfile.NamedTemporaryFile(prefix="forebay-bench-") as file:
         batches = (requests[start : start + together] for start in range(0, len(requests), together))
         file.write(b"".join(b"".join(batch) + b"\0" for batch in batches if len(batch) == together))
         file.flush()
-        command = [path, "--threads", "1", "--connections", str(connections), "--timeout", "30s"]
-        command += ["--duration", f"{math.ceil(seconds)}s", "--script", str(_SCRIPT)]
-        ran = subprocess.run(
-            [*command, f"http://127.0.0.1:{port}/", "--", file.name], capture_output=True, text=True, check=False
-        )
-    if ran.returncode:
-        raise UnexpectedResponse(f"wrk ended with {ran.returncode}: {ran.stderr.strip()[-500:]}")
-    return parsed(ran.stdout)
+        return _run(path, port, _SCRIPT, file.name, connections, seconds)
 
 
 def run_wrk_misses(path: str, port: int, prefix: str, connections: int, seconds: float) -> Load:
-    """One round of requests for objects that nobody has asked for, below `prefix`. WrongAnswer as for `run_wrk`."""
+    """Runs one round of requests for new objects, below `prefix`. Raises UnexpectedResponse as `run_wrk` does."""
+    return _run(path, port, _MISSES, prefix, connections, seconds)
+
+
+def _run(path: str, port: int, script: Path, argument: str, connections: int, seconds: float) -> Load:
     command = [path, "--threads", "1", "--connections", str(connections), "--timeout", "30s"]
-    command += ["--duration", f"{math.ceil(seconds)}s", "--script", str(_MISSES)]
+    command += ["--duration", f"{math.ceil(seconds)}s", "--script", str(script)]
     ran = subprocess.run(
-        [*command, f"http://127.0.0.1:{port}/", "--", prefix], capture_output=True, text=True, check=False
+        [*command, f"http://127.0.0.1:{port}/", "--", argument], capture_output=True, text=True, check=False
     )
     if ran.returncode:
         raise UnexpectedResponse(f"wrk ended with {ran.returncode}: {ran.stderr.strip()[-500:]}")
@@ -64,8 +61,8 @@ def run_wrk_misses(path: str, port: int, prefix: str, connections: int, seconds:
 
 
 def parsed(output: str) -> Load:
-    """What the script's last line says."""
-    told = json.loads(output.splitlines()[-1])
-    if told["refused"] or told["broken"]:
-        raise UnexpectedResponse(f"{told['refused']} answers were refusals, {told['broken']} requests broke")
-    return Load(told["requests"], told["micros"] / 1e6, told["bytes"], told["p50"] / 1e6, told["p99"] / 1e6)
+    """Returns the result in the script's last line. Raises UnexpectedResponse."""
+    result = json.loads(output.splitlines()[-1])
+    if result["refused"] or result["broken"]:
+        raise UnexpectedResponse(f"{result['refused']} answers were refusals, {result['broken']} requests broke")
+    return Load(result["requests"], result["micros"] / 1e6, result["bytes"], result["p50"] / 1e6, result["p99"] / 1e6)
