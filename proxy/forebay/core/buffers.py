@@ -6,7 +6,7 @@ Buffer = memoryview
 """Read-only bytes. A view, so that a slice is no copy."""
 
 Piece: TypeAlias = bytes | memoryview
-"""A run of body bytes, which nobody changes afterwards."""
+"""Bytes of a body. They do not change any more."""
 
 
 def unpinned(buffer: Buffer) -> Buffer:

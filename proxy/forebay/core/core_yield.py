@@ -18,9 +18,9 @@ from collections.abc import Callable
 from typing import Final
 
 LONG: Final = 0.001
-"""Seconds. What the loop does at a time is shorter."""
+"""Seconds. One turn of the loop takes less."""
 PAUSE: Final = 10
-"""The helper has the core for ten times what a long yield took: it is a tenth slower at most."""
+"""After a long yield the helper keeps the core for so many times as long: it loses a tenth of its speed at most."""
 
 
 class CoreYield:

@@ -128,7 +128,7 @@ class S3Error(ForebayError):
     """
 
     log_reason: str | None = None
-    """The reason for the operator's log. The client does not see it: it could disclose what exists."""
+    """The reason, for the operator's log alone: a client could learn from it which objects exist."""
 
     def __init__(self, code: str, message: str | None = None, **details: str) -> None:
         self.code = code
@@ -327,15 +327,15 @@ class MalformedOssDocument(MalformedInput):
 
 
 class MalformedPack(MalformedInput):
-    """The index of a pack that is damaged, cut short or of another version; the message says what is wrong."""
+    """A pack's index is damaged, truncated or of another version. The message names the fault."""
 
 
 class MalformedRecording(MalformedInput):
-    """A recording that is damaged, truncated or of another version; the message says what is wrong, and where."""
+    """A recording is damaged, truncated or of another version. The message names the fault and its place."""
 
 
 class StartError(ForebayError):
-    """Forebay can't start serving. The message is for people and says what to do."""
+    """Forebay can't start. The message is for people, and names the remedy."""
 
 
 class AddressUnavailable(StartError):

@@ -98,7 +98,7 @@ class OriginFailed:
 
 @dataclass(frozen=True, slots=True)
 class HeadContradicted:
-    """A response gave a known version another size. Its head was forgotten, and the origin is asked anew."""
+    """A response gave a known version another size. Its head was forgotten, and the origin gets another request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class HeadsCompared:
 
 @dataclass(frozen=True, slots=True)
 class PacksRefreshed:
-    """The indexes of the packs of a rule were looked at, and the objects beside them."""
+    """The packs of a rule were refreshed: their indexes were read, and the objects beside them listed."""
 
     result: Literal["complete", "failed"]
 
@@ -249,7 +249,7 @@ class BatchEntriesAnswered(NamedTuple):
 
     rule: str
     cache: CacheStatus | None
-    """None: the entry was refused before the cache was asked."""
+    """None: the entry was refused before its look-up in the cache."""
     status: int
     entries: int
     sent: Mapping[str, int]

@@ -21,7 +21,7 @@ from forebay.core.errors import Throttled
 
 
 class FairSemaphore:
-    """A capacity shared by waiters in FIFO order. `name` says in errors what is used up."""
+    """A capacity that waiters share in FIFO order. `name`: names the capacity in errors."""
 
     __slots__ = ("_capacity", "_in_use", "_name", "_waiters", "reclaim")
 
@@ -31,8 +31,8 @@ class FairSemaphore:
         self._in_use = 0
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.reclaim: Callable[[bool], bool] = _nothing_to_reclaim
-        """Has one holder release what it can do without, and returns whether there was one. The argument: whether
-        somebody waits; else only holders that have been idle for long are worth it."""
+        """Has one holder release its spare amount. Returns whether any holder had one. The argument: whether somebody
+        waits; if nobody does, only holders that are idle for long release theirs."""
 
     def __repr__(self) -> str:
         return f"<FairSemaphore {self._name}: {self._in_use} of {self._capacity}, {self.waiting} waiting>"
@@ -53,11 +53,11 @@ class FairSemaphore:
         return len(self._waiters)
 
     def is_free(self, amount: int) -> bool:
-        """Returns whether `amount` is free and nobody waits."""
+        """Returns whether `amount` is free and no waiter is before it."""
         return not self._waiters and self._in_use + amount <= self._capacity
 
     def try_acquire(self, amount: int = 1) -> bool:
-        """Acquires `amount` if it is free and nobody waits. Returns whether it did."""
+        """Acquires `amount` if it is free and no waiter is before it. Returns whether it did."""
         if self._waiters or (self._in_use and self._in_use + amount > self._capacity):  # _fits, without a call
             return False
         self._in_use += amount
@@ -96,7 +96,7 @@ class FairSemaphore:
             raise
 
     def release(self, amount: int = 1) -> None:
-        """Returns what was acquired. Raises ValueError if that is more than is in use."""
+        """Releases an acquired amount. Raises ValueError for more than is in use."""
         if amount > self._in_use:
             raise ValueError(f"{self._name}: {amount} released, but only {self._in_use} in use")
         self._in_use -= amount
@@ -148,6 +148,6 @@ class SemaphoreShare:
         return True
 
     def release(self, amount: int) -> None:
-        """Returns what was acquired."""
+        """Releases an acquired amount."""
         self.in_use -= amount
         self._whole.release(amount)

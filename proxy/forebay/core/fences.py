@@ -131,7 +131,7 @@ class InDoubtWrites:
             self._mark(scope, until)
 
     def covers(self, name: ObjectName, now: float) -> bool:
-        """Whether `name` must be revalidated now, whatever its rule says."""
+        """Whether `name` must be revalidated now, even if its rule does not demand it."""
         return now < self.until(name)
 
     def until(self, name: ObjectName) -> float:

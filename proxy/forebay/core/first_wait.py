@@ -13,7 +13,7 @@ from typing import Any
 
 @coroutine
 def step_at_first_wait(work: Coroutine[Any, Any, None], step: Callable[[], None]) -> Generator[Any, Any, None]:
-    """Awaits `work`, and calls `step` when it first waits, ends or fails. Raises what either of them raises."""
+    """Awaits `work`, and calls `step` at its first wait, its end or its failure. Raises the errors of both."""
     try:
         waits_for = work.send(None)
     except StopIteration:

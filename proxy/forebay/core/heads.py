@@ -8,7 +8,7 @@ from forebay.core.names import Generation, Version, generation_of
 HeaderPairs = tuple[tuple[str, str], ...]
 
 NEVER_VALIDATED: Final = -1.0
-"""The validation time of a head whose validation nobody vouches for: earlier than any from which heads are trusted."""
+"""The validation time of a head without a trusted validation: before every time from which heads are trusted."""
 
 DURABLE: Final = "x-forebay-durable"
 """The response header that says where the write, or the bytes that are read, are durable."""
@@ -35,7 +35,7 @@ class ObjectFacts:
     transport (Content-Length, Content-Range, Date, request ids), ETag and Last-Modified. Its checksums
     (x-amz-checksum-*) are included; they are sent only with the whole object."""
     checksums_known: bool = field(default=False, compare=False)
-    """Whether the origin has been asked for checksums: those in `headers` are all that it stores of this version."""
+    """Whether the origin was requested for checksums. If so, `headers` has all that it stores of this version."""
 
     @property
     def is_doubtfully_empty(self) -> bool:

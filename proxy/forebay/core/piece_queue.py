@@ -23,7 +23,7 @@ _TAIL: Final = 64 << 10
 
 
 class PieceQueue:
-    """One queue. `finish` it, or `stop` it before what `consume` uses is closed."""
+    """One queue. Call `finish` or `stop` before closing the resources of `consume`."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class PieceQueue:
         return self._size
 
     def put(self, pieces: Sequence[Piece]) -> None:
-        """Adds pieces, which nobody changes afterwards."""
+        """Adds pieces. They must not change any more."""
         for piece in pieces:
             if len(piece) >= _JOINED:
                 self._waiting.append(piece)
@@ -63,13 +63,13 @@ class PieceQueue:
         self._begin(self._batch)
 
     async def wait_for_room(self) -> None:
-        """Waits while more than `limit` bytes wait. Raises what `consume` has raised."""
+        """Waits while more than `limit` bytes wait. Raises the error of `consume`."""
         while self._size > self._limit and self._under_way is not None:
             await asyncio.wait((self._under_way,))
         self._check()
 
     async def finish(self) -> None:
-        """Returns when all is consumed. Raises what `consume` has raised."""
+        """Returns once every piece is consumed. Raises the error of `consume`."""
         self._batch = 1
         self._begin(1)
         while self._under_way is not None:
@@ -77,7 +77,7 @@ class PieceQueue:
         self._check()
 
     async def stop(self) -> None:
-        """Drops what waits, and returns when no thread is at work any more."""
+        """Drops the waiting pieces, and returns once no thread is at work."""
         self._drop()
         while self._under_way is not None:
             await asyncio.wait((self._under_way,))

@@ -80,7 +80,7 @@ class KnownReads:
 
 
 class ReadGroup:
-    """A sequence of reads of one context, in their order: what a log contained when it was emptied, or a part of it."""
+    """A sequence of reads of one context, in their order: the content of an emptied log, or a part of it."""
 
     __slots__ = ("codes", "context", "drained_at", "known", "transient")
 

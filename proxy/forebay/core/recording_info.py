@@ -12,8 +12,8 @@ class RecordingInfo:
     state: str
     """Recording: it is being made. Automatic: it gives way to others. Saved."""
     principal: str
-    """The access key whose reads it is, or that uploaded it; empty: it belongs to nobody, and all keys see of it what
-    they may read."""
+    """The access key whose reads these are, or that uploaded them. Empty: the recording has no owner, and each key sees
+    the reads of the keys that it may read."""
     track: str
     """The data set that was read; empty: it was uploaded."""
     began: float

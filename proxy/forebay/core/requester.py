@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Final
 
 requester: Final[ContextVar[str]] = ContextVar("requester", default="")
-"""A principal's id; empty for Forebay itself (fetches for other workers), BACKGROUND for what nobody waits for yet."""
+"""A principal's id. Empty: Forebay itself, which fetches for other workers. BACKGROUND: no client waits yet."""
 
 BACKGROUND: Final = "\0background"
 """No id has this character."""

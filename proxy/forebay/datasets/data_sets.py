@@ -54,7 +54,7 @@ class DataSets:
 
 
 def decode_limits(response: Document) -> dict[str, SetLimits]:
-    """Returns what the collector has answered. Raises PeerUnavailable for a document that does not fit."""
+    """Returns the collector's response. Raises PeerUnavailable for a malformed document."""
     return decode(
         lambda: {name: SetLimits(int(units), int(objects)) for name, (units, objects) in response["limits"].items()}
     )

@@ -169,7 +169,7 @@ class ReadCounts:
         counts.hit += sent * read.cached
 
     def _count_known(self, counts: _SetCounts, group: ReadGroup, salt: int, *, is_sampling: bool) -> None:
-        """Counts hits of whole objects of one block at most. Nothing but the sample is looked at one by one."""
+        """Counts hits of whole objects of one block at most. Only sampled reads take a step of Python each."""
         counts.note_objects(group.known, salt)
         extents = group.extents
         counted = 0
@@ -229,7 +229,7 @@ class ReadCounts:
         return {name: counts.close_report() for name, counts in self._sets.items() if counts.reads}
 
     async def _send(self) -> None:
-        """Reports as long as there is something to report: what comes meanwhile goes into the next report."""
+        """Sends reports until nothing is left to report. Reads that arrive meanwhile are in the next report."""
         try:
             while reports := self._close_reports():
                 with suppress(ForebayError):  # the collector has gone: its successor knows what comes later

@@ -18,7 +18,7 @@ class BlockSource:
     fetcher: Fetcher
     bounds: FetchBounds
     buffer_timeout: float
-    """Seconds that a reader waits for memory before it is told to slow down."""
+    """Seconds that a reader waits for memory; then it gets SlowDown."""
     observe: Observe
     paused: PausedReaders
     started_timeout: float = 60.0

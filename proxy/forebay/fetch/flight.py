@@ -135,7 +135,7 @@ class Flight:
         return self._buffer[self.filled :]
 
     def land(self, whole: memoryview) -> None:
-        """Lands at once, with a buffer that came whole. Nobody has followed it yet."""
+        """Lands at once, with the whole block in a buffer. The flight has no follower yet."""
         self._buffer = in_slot(whole)
         self.filled = self.length
 

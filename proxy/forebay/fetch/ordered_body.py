@@ -49,7 +49,7 @@ class OrderedBody:
         *,
         joined: bool = False,
     ) -> None:
-        """`flights`: those that came with the head; `joined`: whether another reader had started them."""
+        """`flights`: of the response that brought the head. `joined`: another reader had started them."""
         self._source = source
         self._view = view
         self._span = span
@@ -94,7 +94,7 @@ class OrderedBody:
         return self._span.length
 
     async def plan(self) -> None:
-        """Locates the blocks of the first window and starts to fetch those that are missing. Raises Throttled."""
+        """Locates the blocks of the first window, and starts to fetch the missing ones. Raises Throttled."""
         if not self._is_open:
             self._is_open = True
             self._source.paused.open += 1

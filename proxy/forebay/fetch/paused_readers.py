@@ -45,7 +45,7 @@ class PausedReaders:
         self._all: dict[PausedReader, float] = {}
         """The paused readers that have given up nothing yet, each with the time of its pause, in seconds."""
         self._frugal: dict[PausedReader, float] = {}
-        """The paused readers that hold only what they can't do without, each with the time of its pause."""
+        """The paused readers with buffers that they could give up, each with the time of its pause."""
         self._timer: Timer | None = None
         self.open = 0
         """The number of readers, paused or not."""

@@ -27,7 +27,7 @@ from forebay.storage.tiers import Tiers
 MAX_LISTED: Final = 200_000
 """Objects that are listed to know the size of a pin: some seconds."""
 LISTING_TIMEOUT: Final = 15.0
-"""Seconds that this may take; what is pinned then is counted as it comes."""
+"""The most seconds of such a listing. Without a complete listing, blocks of the pin are counted as they arrive."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from forebay.protocol.xml.entry_rows import EntryRows
 from forebay.protocol.xml.listed_page import EntryFacts, entry_facts
 
 _AT_ONCE: Final = 1000
-"""Keys that the other workers are told of in one message."""
+"""Keys in one message to the other workers."""
 
 
 class RelistedKey(NamedTuple):

@@ -23,7 +23,7 @@ class NegativeCache:
     """Failed lookups, by object and identity. Times are seconds since the epoch."""
 
     def __init__(self, pause: float, capacity: int = CAPACITY) -> None:
-        """`pause`: seconds without a lookup after one that failed."""
+        """`pause`: seconds without a look-up after a failure."""
         self._pause = pause
         self._until: FIFOCache[tuple[ObjectName, str | None], float] = FIFOCache(capacity)
         self._all_until = 0.0
@@ -46,7 +46,7 @@ class NegativeCache:
             self._all_until = now + self._pause
 
     def clear_timeouts(self) -> None:
-        """Notes that a response came in time, whatever it was."""
+        """Notes a response that came in time, a success or not."""
         self._timed_out.clear()
 
     def is_paused(self, name: ObjectName, identity: OriginIdentity | None, now: float) -> bool:

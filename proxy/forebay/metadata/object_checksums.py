@@ -29,7 +29,7 @@ from forebay.protocol.response_headers import checksums_missing
 CHECKSUM_TIMEOUT: Final = 2.0
 """Seconds that a response, whose bytes are here, waits for checksums."""
 CHECKSUM_PAUSE: Final = 10.0
-"""Seconds without a request after one that failed (forebay.metadata.negative_cache)."""
+"""Seconds without a request after a failure (forebay.metadata.negative_cache)."""
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class ObjectChecksums:
         return Uncacheable("no facts") if answer is None else self._store(name, head, answer, since)
 
     async def _fetch_beside_opening(self, name: ObjectName, identity: OriginIdentity | None) -> Resolution:
-        """Nobody may be waiting for this lookup, so a failure is a result."""
+        """A failure is a result here, as nobody may be waiting for this look-up."""
         since = self._heads.now().tick
         try:
             answer = await self._send_head(name, identity)

@@ -32,7 +32,7 @@ class Permissions:
     """The permissions of all principals, the oldest evicted first."""
 
     def __init__(self, ttl: float, fences: Fences, capacity: int = _CAPACITY) -> None:
-        """`ttl`: seconds that a positive response is good for; 0: each hit asks."""
+        """`ttl`: seconds for which a positive response counts; 0: each hit sends a request."""
         self.ttl = ttl
         self._fences = fences
         self._capacity = capacity

@@ -97,7 +97,8 @@ class Resolver:
         return self.is_permitted(name, identity) and self.heads.is_fresh(name, head, decision, no_cache)
 
     def is_permitted(self, name: ObjectName, identity: OriginIdentity | None) -> bool:
-        """Whether the origin has lately allowed `identity` to read `name`, or need not be asked."""
+        """Whether `identity` may read `name` without a request: the origin allowed it recently, or the identity is
+        None."""
         return identity is None or self.permissions.is_allowed(identity, name, self.heads.clock())
 
     def is_unsettled(self, name: ObjectName) -> bool:

@@ -128,7 +128,7 @@ class SharedLookup:
             self._finish()
 
     def end(self) -> None:
-        """Ends without a result for others: nobody waits for it."""
+        """Ends without a result: no reader waits for it."""
         self._finish()
 
     def give_up(self, sent: BegunRead) -> None:
@@ -148,7 +148,7 @@ class SharedLookup:
         return sent
 
     def abandon(self) -> None:
-        """Ends a lookup that was given up and that nobody has taken over, without a result: its waiters start anew."""
+        """Ends a given-up look-up that no task has taken over, without a result: its waiters start anew."""
         sent = self.take_over()
         if sent is not None:
             sent.close()

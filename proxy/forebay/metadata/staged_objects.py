@@ -51,7 +51,7 @@ def encode_staged(staged: StagedBody) -> Document:
 
 
 def decode_staged(document: Document) -> StagedBody:
-    """Returns the staged body of a document. Raises what peers.peer_codec.decode translates."""
+    """Returns the staged body of a document. Raises the errors of peers.peer_codec.decode."""
     generation = Generation(bytes.fromhex(document["generation"]))
     return StagedBody(generation, int(document["block"]), int(document["size"]), str(document["etag"]))
 

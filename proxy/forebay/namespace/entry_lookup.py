@@ -59,7 +59,7 @@ class KnownKeys:
         return known.facts if known is not None else None
 
     def learn(self, key: str, facts: str | None) -> None:
-        """Adds what the origin said while the page was built."""
+        """Adds the origin's entries that the page needed."""
         self._learnt[key] = facts
 
     def _known(self, key: str) -> KnownEntry | None:

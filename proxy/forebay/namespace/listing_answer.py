@@ -6,7 +6,7 @@ from forebay.core.request_record import CacheStatus
 
 
 class ListingAnswer(NamedTuple):
-    """A page, and whether the origin had to be asked for it."""
+    """A page, and whether it took a request to the origin."""
 
     document: bytes
     source: CacheStatus

@@ -44,7 +44,7 @@ class Namespace:
     bucket: str
     prefix: str
     form: ListingForm = field(default_factory=ListingForm)
-    """What its pages have in common. Of all its snapshots, so that their entries can be compared."""
+    """The common fields of its pages. All its snapshots share them, so that their entries can be compared."""
     snapshot: Snapshot | None = None
     """The latest that is complete."""
     walk: SnapshotWalk | None = None

@@ -49,7 +49,7 @@ class KeyRange:
 
 @dataclass(slots=True, eq=False)
 class Snapshot:
-    """See the module. `prefix`: what all its keys begin with."""
+    """See the module. `prefix`: of all its keys."""
 
     bucket: str
     prefix: str
@@ -73,7 +73,7 @@ class Snapshot:
         return self.ranges[max(0, (bisect_left if inclusive else bisect_right)(self.lows, key) - 1)]
 
     def split(self, whole: KeyRange, key: str) -> KeyRange:
-        """Cuts a range at `key`, which is behind what has arrived of it; returns the new range behind it."""
+        """Cuts a range at `key`, behind its received part. Returns the new range behind the cut."""
         behind = KeyRange(key, whole.high, key)
         whole.high = key
         position = bisect_left(self.lows, behind.low)

@@ -31,7 +31,7 @@ from forebay.protocol.xml.listed_page import KeyEncoding
 
 _HEADER: Final = struct.Struct("<II")
 _CHECKED: Final = 4
-"""Where that begins what the checksum covers."""
+"""The offset of the first byte under the checksum."""
 _LEVEL: Final = 1
 _REMEMBERED: Final = 8
 """Blocks that are kept, of a third of a megabyte each: the pages of one client follow each other."""

@@ -74,7 +74,7 @@ class Snapshots:
         """Called with the old and the new snapshot of a namespace, when that is complete."""
 
     def fresh(self, bucket: str, scope: ListingScope) -> Snapshot | None:
-        """Returns the snapshot to answer from, which may be under way; None: none can be had now."""
+        """Returns the snapshot to answer from, which may be under way; None: there is none for now."""
         now = self._clock()
         if self._in_doubt_writes.until(ObjectName(bucket, "")) > now:
             return None  # any key of it may be written yet

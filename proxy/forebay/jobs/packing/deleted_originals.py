@@ -40,7 +40,7 @@ async def deleted_members(
 
 
 class PresentMembers:
-    """The members of a source but for those that were left out, which take a bit each. A MemberSource."""
+    """The members of a source without the deleted ones, for which it has a bit each. A MemberSource."""
 
     def __init__(self, source: MemberSource) -> None:
         self._source = source
@@ -64,7 +64,7 @@ class PresentMembers:
 
 
 class DeletedOriginals:
-    """Of the originals that an order packs, those that were deleted meanwhile. Keeps no state."""
+    """Finds the deleted originals of one order. Keeps no state."""
 
     def __init__(self, order: PackOrder, packing: PackServices) -> None:
         self._order, self._packing = order, packing

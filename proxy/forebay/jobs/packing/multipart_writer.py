@@ -59,8 +59,8 @@ class MultipartWriter:
                 await self._send_part()
 
     async def finish(self, conditions: HeaderPairs = ()) -> None:
-        """Completes the upload, which has at least one byte. After a WriteRefused it may be tried again. Raises what
-        `write` raises."""
+        """Completes the upload of at least one byte. After a WriteRefused another attempt is possible. Raises the
+        errors of `write`."""
         if self._buffer or not self._parts:
             await self._send_part()
         document = completion_document(self._parts)
@@ -80,7 +80,8 @@ class MultipartWriter:
             raise WriteRefused(f"{self.name.path}: the origin answered {code}", status)
 
     async def abort(self) -> None:
-        """Gives the upload up. Raises nothing: the origin's own rules for unfinished uploads remove what is left."""
+        """Aborts the upload. Raises nothing: if the abort fails, the origin's rules for unfinished uploads remove
+        it."""
         if not self._upload:
             return
         query = (("uploadId", self._upload),)

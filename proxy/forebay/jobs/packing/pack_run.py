@@ -113,7 +113,7 @@ class PackRun(WarmUpRun):
             await shards.remove_parts()
 
     def _record_entries(self, completed: CompletedEntries) -> None:
-        """Records what the latest shard has."""
+        """Records the entries of the latest shard."""
         for number, entry in completed:
             if entry.failure is not None:
                 self._job.fail(entry.failure)

@@ -53,13 +53,13 @@ class PackedShards:
         window: int,
         record: Callable[[CompletedEntries], None],
     ) -> None:
-        """`window`: bytes of objects that are read ahead. `record`: called with what a shard has, once it is there."""
+        """`window`: bytes of objects that are read ahead. `record`: called with the entries of each finished shard."""
         self._job, self._order, self._inventory = job, order, inventory
         self._packing, self._pack, self._timers = packing, pack, timers
         self._window, self._record = window, record
 
     async def list_objects(self, old: IndexFile | None) -> None:
-        """Notes the objects that are to become members: those that the `old` index has not as they are."""
+        """Adds the objects that become members: those that the `old` index lacks, or has in another version."""
         job, order = self._job, self._order
         try:
             async for entry in self._packing.origins.list_objects(order.bucket, order.prefix):

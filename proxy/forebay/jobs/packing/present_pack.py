@@ -23,7 +23,7 @@ _JSON: Final = (("Content-Type", "application/json"),)
 
 
 class PresentPack:
-    """See the module. Keeps no state. `part_size`: bytes of the parts of what is written."""
+    """See the module. Keeps no state. `part_size`: bytes of each part of an upload."""
 
     def __init__(self, order: PackOrder, packing: PackServices, part_size: int) -> None:
         self._order, self._packing, self._part_size = order, packing, part_size

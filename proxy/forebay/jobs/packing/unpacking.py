@@ -107,7 +107,7 @@ class _FreeKeys:
         return since
 
     async def is_still_free(self, member: PackedMember, since: Tick) -> bool:
-        """Returns whether a key is free that was so at `since`. Raises what `find` raises."""
+        """Returns whether a key that was free at `since` still is. Raises the errors of `find`."""
         found: Tick | None = since
         while found is not None and not self._packing.fences.allows(ObjectName(self.bucket, member.key), found):
             found = await self.find(member)
@@ -156,8 +156,8 @@ async def _make_visible(
     operation: str,
     step: Callable[[HeaderPairs], Awaitable[None]],
 ) -> bool:
-    """Takes the visible step if the key, which was free at `since`, still is; the origin compares, too, where it
-    can. Returns whether the step was taken. Raises what `step` raises."""
+    """Takes the visible step if the key, which was free at `since`, still is; the origin compares, too, where it can.
+    Returns whether the step was taken. Raises the errors of `step`."""
     if not await keys.is_still_free(member, since):
         return False
     name = ObjectName(keys.bucket, member.key)

@@ -13,7 +13,7 @@ from forebay.jobs.plans.plan_window import WindowEntry
 from forebay.origin.origin_identity import OriginIdentity
 
 _AT_ONCE: Final = 64
-"""Entries that are looked at in one turn of the loop, some microseconds each."""
+"""Entries that one turn of the loop checks, at some microseconds each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Allowance:
     identity: OriginIdentity | None
     """Whose credential its requests to the origin carry."""
     horizon: Callable[[ObjectName], int]
-    """Bytes that may be ahead, by the rule of an object and what other plans have."""
+    """The bytes that this plan may have ahead, by an object's rule and the shares of other plans."""
     data_set: Callable[[ObjectName], str]
     """The data set of an object."""
 

@@ -51,7 +51,7 @@ MAX_ENDED: Final = 100
 TICK_SECONDS: Final = 0.5
 
 PlanSeries: TypeAlias = tuple[str, str, str]
-"""Bucket, principal, and what the names begin with."""
+"""Bucket, principal, and the common prefix of the names."""
 
 _log = logging.getLogger(__name__)
 
@@ -165,7 +165,7 @@ class PlanCoordinator:
         return True
 
     def follow(self, record: PlanRecord, entries: OrderedEntries, start: PlanStart) -> PlanRunner | None:
-        """Runs a plan that nobody has sent: the rest of a recording, from `start` on. None: there are too many."""
+        """Runs a plan for the rest of a recording, from `start` on. None: too many plans run."""
         if self.is_closed or len(self._runners) >= MAX_PLANS:
             return None
         self.stop(record.id)
@@ -209,7 +209,7 @@ class PlanCoordinator:
             return True
 
     async def remove(self, plan: str) -> None:
-        """Ends a plan, and removes one that has ended from what its owner sees."""
+        """Ends a plan. A plan that has ended already leaves its owner's list."""
         async with self._change:
             self.stop(plan)
             ended = self._ended.get(plan)
@@ -233,7 +233,7 @@ class PlanCoordinator:
         await self._positions.save(list(self._runners.values()))
 
     def close(self) -> None:
-        """Gives back what was fetched ahead. The plans stay in the store."""
+        """Drops all prefetched bytes. The plans stay in the store."""
         self.is_closed = True
         for runner in self._runners.values():
             runner.close("cancelled")
@@ -305,7 +305,7 @@ class PlanCoordinator:
             self._positions.record(self._runners.values())
 
     def _allowance_of(self, bucket: str, principal_id: str) -> Callable[[], Allowance | None]:
-        """What a plan of this principal may do, by the policy in force whenever it is called."""
+        """The rights of a plan of this principal, by the policy in force at each call."""
         known: tuple[GatewayPolicy, Allowance | None] | None = None
 
         def allowance() -> Allowance | None:

@@ -21,7 +21,7 @@ class PlanMetrics(Protocol):
         """Counts blocks that were fetched for plans, and their bytes."""
 
     def count_useless(self, size: int) -> None:
-        """Counts bytes of these that nobody has read."""
+        """Counts the unread bytes of these entries."""
 
 
 class UncountedPlans:
@@ -84,7 +84,7 @@ class RunnerCounts:
             self._metrics.count_fetched(outcome.fetched_blocks, outcome.fetched_bytes)
 
     def note_dropped(self, entries: Iterable[WindowEntry]) -> None:
-        """What was fetched of entries is dropped."""
+        """The fetched bytes of entries were dropped."""
         size = 0
         for entry in entries:
             size += entry.fetched

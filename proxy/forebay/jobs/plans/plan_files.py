@@ -97,12 +97,12 @@ class PlanFiles:
         self._size += len(content)
 
     async def flush_excess(self) -> None:
-        """Writes what is pending, if it is much."""
+        """Writes the pending bytes if they are many."""
         if self._size >= _BUFFER_SIZE:
             await self._flush()
 
     async def keep(self, directory: str) -> None:
-        """Gives the directory its name, in place of one that has it."""
+        """Renames the directory to its name. It replaces a directory of that name."""
         await self._flush(self._root / directory)
 
     async def _flush(self, target: Path | None = None) -> None:

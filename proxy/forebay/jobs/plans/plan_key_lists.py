@@ -65,7 +65,7 @@ class PlanKeyLists:
     def __init__(
         self, root: Path, clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """`monotonic`: seconds, whatever the clock is set to."""
+        """`monotonic`: seconds of a clock that nobody sets."""
         self._root = root
         self._clock = clock
         self._monotonic = monotonic

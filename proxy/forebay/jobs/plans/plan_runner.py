@@ -40,7 +40,7 @@ FULL_PAUSE: Final = 0.05
 """Seconds until an entry without room is tried again, if nothing was read meanwhile."""
 IDLE_SECONDS: Final = 600.0
 END_SECONDS: Final = 60.0
-"""Seconds without a read after which a plan whose last entry was read has ended, whatever was left out."""
+"""Seconds without a read, after which a plan ends whose last entry was read. Skipped entries do not matter."""
 EXPIRE_SECONDS: Final = 86400.0
 MAX_CACHED_IN_ROW: Final = 512
 """Entries in a row, all cached already, after which the plan of a recording ends: its reader does not need it."""
@@ -107,7 +107,8 @@ class PlanRunner:
     # The reader
 
     def match(self, reads: Sequence[ObjectRead]) -> list[ObjectRead]:
-        """Follows reads of the plan's principal in its bucket. Returns those that are none of its next entries."""
+        """Follows reads of the plan's principal in its bucket. Returns the reads of other entries than the next
+        ones."""
         if self._early_reads is not None:
             self._early_reads += reads[: max(0, SPREAD - len(self._early_reads))]
             return []
@@ -163,7 +164,7 @@ class PlanRunner:
             self.close("cancelled")
 
     def close(self, state: PlanState) -> None:
-        """Drops what was fetched ahead, and ends `run`. A plan that has ended keeps its state."""
+        """Drops the prefetched bytes, and ends `run`. A plan that has ended keeps its state."""
         if self.ended_at is None:
             self._end(state)
             self._wake.set()

@@ -75,7 +75,7 @@ class PlanStore:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock`: seconds since the epoch. `monotonic`: seconds, whatever the clock is set to."""
+        """`clock`: seconds since the epoch. `monotonic`: seconds of a clock that nobody sets."""
         self._is_usable = root is not None
         self._root = root if root is not None else Path(os.devnull, "plans")  # which nobody can make
         self.key_lists = PlanKeyLists(self._root, clock, monotonic)
@@ -166,8 +166,7 @@ class PlanStore:
         return record, entries
 
     async def plans(self) -> Sequence[str]:
-        """The ids of all plans, in the order in which they were sent. Removes what was abandoned half way, and old
-        key lists."""
+        """Returns the ids of all plans, in the order of their arrival. Removes unfinished plans and old key lists."""
         return await asyncio.to_thread(self._plans)
 
     def _plans(self) -> Sequence[str]:
@@ -199,7 +198,7 @@ class PlanStore:
         await asyncio.to_thread(self._change, record, partial(shutil.rmtree, ignore_errors=True))
 
     async def remove_any(self, plan: str) -> None:
-        """Removes whatever plan has the id, also one that was sent and not added yet."""
+        """Removes the plan with this id, also one that is received and not added yet."""
 
         def remove() -> None:
             with suppress(OSError), locked_plans(self._root):

@@ -31,7 +31,7 @@ behind: 16 workers with 32 each."""
 MOST_AHEAD: Final = 2 * SPREAD
 """Entries that are fetched ahead of the front, however small: each takes half a KiB here."""
 RESUMED_READS: Final = 32
-"""Reads of a plan that another process began, after which what is before all of them is given up."""
+"""Reads of a plan that another process began; after so many the unread entries before all of them are given up."""
 LOAD_SIZE: Final = 256
 """Entries that are loaded at once."""
 
@@ -151,7 +151,7 @@ class PlanWindow:
         return range(self.loaded, min(until, self.loaded + LOAD_SIZE))
 
     def load(self, entries: Sequence[PlanEntry]) -> None:
-        """Adds the entries from `loaded` on, without those that were read before."""
+        """Adds the entries from `loaded` on, without the entries that were read before."""
         numbers, read, unread = self._read
         for entry in entries:
             if self.loaded not in numbers:
@@ -264,7 +264,7 @@ class PlanWindow:
         self._change(entry, size=entry.size + size)
 
     def settle(self, entry: WindowEntry) -> None:
-        """An entry's fetch has ended, whatever came of it."""
+        """An entry's fetch has ended, with or without success."""
         entry.state = "cached"
         self._change(entry, expected=0)
 

@@ -65,7 +65,7 @@ class NodePrefetcher:
                 self._notify(worker, {"kind": KIND_FINISH, "tickets": own, "late": False, "drop": True})
 
     def drop_all(self) -> None:
-        """Drops what was fetched ahead in every worker, whoever had it fetched."""
+        """Drops all prefetched blocks in every worker, also those of other callers."""
         self._local.drop_all()
         self._peers.notify({"kind": KIND_DROP_ALL})
 

@@ -7,8 +7,8 @@ from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import OriginIdentity
 
 PrefetchStatus: TypeAlias = Literal["fetched", "full", "refused", "failed", "unavailable"]
-"""Refused: no rule accelerates the object, or the origin has answered with an error. Unavailable: it may be had later,
-as the origin is overloaded or away."""
+"""Refused: no rule accelerates the object, or the origin refused the read. Unavailable: a later attempt may succeed, as
+the origin is overloaded or down."""
 
 
 class PrefetchRequest(NamedTuple):

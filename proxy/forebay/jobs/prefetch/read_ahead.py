@@ -32,7 +32,7 @@ from forebay.policy.read_sequences import KeyOrder, KeyOrders, ReadSequences, di
 from forebay.request.admission import GatewayPolicy
 
 IDLE: Final = 30.0
-"""Seconds without a read of what was fetched ahead, after which it is dropped."""
+"""Seconds without a read of the prefetched bytes, after which they are dropped."""
 SWEEP_SECONDS: Final = 5.0
 MAX_TASKS: Final = 16
 """Fetches at once; more are not begun. Each is of one reader's next bytes."""

@@ -32,7 +32,7 @@ from forebay.storage.private_directory import PrivateDirectory, temporary_direct
 MAX_SAVED: Final = 256
 """Saved recordings of a node: each has its anchors in memory."""
 MAX_COLLECTED: Final = 64
-"""Changes that are written together at the latest: pages, of 16 KiB each, and whatever else."""
+"""Changes that are written together at the latest. A page has 16 KiB."""
 MAX_UNWRITTEN: Final = 2 * MAX_COLLECTED
 """Changes that wait for the disk; further pages are dropped, and the recording has a gap."""
 
@@ -85,7 +85,7 @@ class RecordingCatalogue:
         return sorted(self._recordings.values(), key=lambda each: (each.began, each.id))
 
     async def open(self) -> None:
-        """Loads what an earlier process has left. Done once; until then there is nothing."""
+        """Loads the recordings of earlier processes. To be called once; before that the catalogue is empty."""
         if self._opening is None:
             self._opening = self._tasks.spawn(self._open(), "open the recordings")
         await asyncio.shield(self._opening)
@@ -101,7 +101,7 @@ class RecordingCatalogue:
         self.version += 1
 
     async def close(self) -> None:
-        """Waits until everything is written. What is still being recorded was ended before."""
+        """Waits until everything is written. The caller has ended all recordings in progress."""
         self.write_out()
         await asyncio.to_thread(self._thread.shutdown)
         if self._files is not None:
@@ -150,7 +150,8 @@ class RecordingCatalogue:
             self.write_out()
 
     def save_tail(self, recording: Recording, pages: Sequence[RecordingPage]) -> None:
-        """Keeps, for the case of a kill, what will be appended but may still be told apart from the next epoch."""
+        """Saves the tail of a recording, for the case of a kill: its reads may still turn out to be of the next
+        epoch."""
         if recording.id not in self._recordings:
             return
         behind, recording.tail_reads = recording.reads, sum(map(len, pages))
@@ -164,8 +165,8 @@ class RecordingCatalogue:
             self.write_out()  # as long as the source is there
 
     def end(self, recording: Recording, index: AnchorIndex, *, is_whole: bool = False) -> None:
-        """Ends a recording, and makes it one that can be recognised. A short one goes. `is_whole`: whether its objects
-        were read again behind it."""
+        """Ends a recording; from now on readers are compared with it. A short one is removed. `is_whole`: whether its
+        objects were read again behind it."""
         if recording.id not in self._recordings:
             return
         if recording.reads < MIN_READS:
@@ -255,7 +256,7 @@ class RecordingCatalogue:
             return recording
 
     def remove(self, recording: Recording) -> None:
-        """Removes a recording. One that is being made is recorded no further."""
+        """Removes a recording, which may be in progress."""
         if self._recordings.pop(recording.id, None) is not None:
             self.version += 1
             if self._waiting.forget(recording):
@@ -266,7 +267,7 @@ class RecordingCatalogue:
         await self._change(lambda _: None)
 
     async def flush(self) -> None:
-        """Waits until what was recorded so far is in the files."""
+        """Waits until all recorded reads are in the files."""
         await self._change(lambda files: files.flush())
 
     def _check_saved(self, size: int, previous: Recording | None) -> None:
@@ -312,7 +313,7 @@ class RecordingCatalogue:
             self.write_out()
 
     def write_out(self) -> None:
-        """Has what waits in memory written, and waits for nothing."""
+        """Starts to write the changes in memory, without waiting."""
         changes = self._waiting.drain()
         if not changes:
             return

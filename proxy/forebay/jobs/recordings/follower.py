@@ -80,7 +80,7 @@ class Follower:
         self._clock = clock
         self._count = count
         self._current: dict[ReaderKey, _Followed] = {}
-        """What each reader goes along."""
+        """The followed recording of each reader."""
         self._runners: list[PlanRunner] = []
 
     @property

@@ -53,7 +53,7 @@ class KeptRecordings:
         self.local = LocalRecordings(self.catalogue, self._save, self._cut, self.recorder.leave)
 
     async def start(self) -> None:
-        """Loads what an earlier process has left, and listens if a rule records or follows."""
+        """Loads the recordings of earlier processes, and subscribes to reads if a rule records or follows."""
         self.apply_rules()
         await self.catalogue.open()
         self.recorder.observe_pending()
@@ -77,7 +77,7 @@ class KeptRecordings:
         self.recorder.cut(bucket)
 
     async def close(self) -> None:
-        """Ends and writes what is being recorded."""
+        """Ends and writes the recordings in progress."""
         self._reads.deliver()
         if self._unsubscribe is not None:
             self._unsubscribe()

@@ -18,7 +18,7 @@ from forebay.protocol.recordings.recording_file import RecordingDecoder
 
 MAX_UNITS: Final = 1 << 16
 MAX_EPOCHS: Final = 4
-"""The latest so many are looked at: more say the same again."""
+"""The most recordings in an estimate, the latest: more change little."""
 WHOLE_EPOCH: Final = 0.9
 """Epochs with less than this share of the reads of the longest were broken off, and are left out."""
 _MASK: Final = (1 << HASH_BITS) - 1

@@ -31,7 +31,7 @@ MAX_PENDING: Final = 256
 
 
 class Recorder:
-    """Records what is read, and recognises it. Made for the worker that collects the reads of the node."""
+    """Records and recognises reads. Made for the worker that collects the reads of the node."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Recorder:
         self._observe(batch)
 
     def observe_pending(self) -> None:
-        """Adds what was read until the recordings of an earlier process were loaded: called once they are."""
+        """Adds the reads that arrived while the recordings of an earlier process were loaded."""
         pending, self._pending = self._pending, []
         for each in pending:
             self._observe(each)
@@ -121,13 +121,13 @@ class Recorder:
                 track.cut()
 
     def leave(self, recording: Recording) -> None:
-        """A recording is about to be removed: nobody follows it any more."""
+        """Leaves a recording before its removal, for all readers."""
         for track in self._tracks.values():
             track.leave(recording)
 
     def tend(self) -> None:
-        """Ends the tracks of readers that have stopped, and has what the others read written. Called every few
-        seconds: what is later is lost when the process is killed."""
+        """Ends the tracks of idle readers, and writes the reads of the others. Called every few seconds: a kill loses
+        the reads since then."""
         self.end_idle()
         for key, order in self._orders.items():
             self._note(key, order.release_stale())
@@ -135,12 +135,12 @@ class Recorder:
         self._catalogue.write_out()
 
     def save(self) -> None:
-        """Saves what no page has yet, for the case of a kill, and for listings."""
+        """Saves the reads that are in no page yet, for the case of a kill, and for listings."""
         for track in self._tracks.values():
             track.save()
 
     def end_idle(self, *, force: bool = False) -> None:
-        """Ends the tracks of readers that have stopped. `force`: that of the one that is idle longest, in any case."""
+        """Ends the tracks of idle readers. `force`: of the longest idle one in any case."""
         now = self._clock()
         for key, track in sorted(self._tracks.items(), key=lambda each: each[1].latest_read):
             if not force and now - track.latest_read <= IDLE_AFTER:

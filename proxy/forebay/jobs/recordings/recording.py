@@ -24,7 +24,7 @@ MAX_NAME: Final = 128
 MAX_FILE_SIZE: Final = 40 << 20
 """Bytes of one recording: three million reads of an ordinary data set."""
 SHARED: Final = ""
-"""The principal of a recording that belongs to nobody: it was sent to the admin port."""
+"""The principal of a recording without an owner, which came to the admin port."""
 _NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 RecordingState: TypeAlias = Literal["recording", "automatic", "saved"]

@@ -21,7 +21,7 @@ from forebay.peers.frames import Document
 
 
 def recording_info(recording: Recording) -> RecordingInfo:
-    """What is known of a recording."""
+    """The facts about a recording."""
     return RecordingInfo(
         recording.bucket,
         recording.name,
@@ -59,8 +59,9 @@ class RecordingAccess(Protocol):
     async def save(
         self, bucket: str, source: str, name: str, principal: str, owner: str | None
     ) -> RecordingInfo | None:
-        """Gives the recording `source` of `principal` a name, and an owner (None: it keeps its own); None: there is
-        none. An empty source is the latest automatic one of anybody, if need be the one that is being made."""
+        """Names the recording `source` of `principal`, and sets its owner (None: unchanged). Returns None if there
+        is no such recording. An empty source means the latest automatic one of any owner, if need be the one in
+        progress."""
         ...
 
     async def remove(self, bucket: str, name: str, principal: str) -> bool:
@@ -78,15 +79,15 @@ class LocalRecordings:
         cut: Callable[[str], None],
         leave: Callable[[Recording], None],
     ) -> None:
-        """`save` has all that was read so far saved. `cut` ends the recordings of a bucket that are being made. `leave`
-        is called with one that is about to be removed."""
+        """`save` writes all recorded reads. `cut` ends the recordings in progress of a bucket. `leave` is called before
+        a recording is removed."""
         self._catalogue = catalogue
         self._save = save
         self._cut = cut
         self._leave = leave
 
     async def infos(self, bucket: str | None = None) -> list[RecordingInfo]:
-        """Returns what the catalogue has."""
+        """Returns the recordings of the catalogue."""
         await self._catalogue.open()
         self._save()
         await self._catalogue.settle()
@@ -94,7 +95,7 @@ class LocalRecordings:
         return [recording_info(each) for each in found]
 
     async def content(self, bucket: str, name: str, principal: str) -> bytes | None:
-        """Returns what the file has."""
+        """Returns the content of the file."""
         await self._catalogue.open()
         recording = self._catalogue.find(bucket, name, principal)
         if recording is None or recording.state == "recording":
@@ -153,7 +154,7 @@ class RemoteRecordings:
         self._call = call
 
     async def infos(self, bucket: str | None = None) -> list[RecordingInfo]:
-        """Returns what the worker that keeps them answers."""
+        """Returns the response of the worker with the recordings."""
         answer = await self._send("infos", bucket=bucket)
         return [RecordingInfo(**each) for each in answer["infos"]]
 
@@ -222,7 +223,6 @@ _METHODS: Final[dict[str, Callable[[LocalRecordings, Document], Awaitable[Docume
 
 
 def admin_choice(infos: list[RecordingInfo], name: str) -> RecordingInfo | None:
-    """Returns the recording that an operator means by a name: one that belongs to nobody before others, then the
-    latest."""
+    """Returns the recording of this name for an operator: one without an owner before others, then the latest."""
     found = [each for each in infos if each.name == name]
     return max(found, key=lambda each: (each.principal == SHARED, each.began), default=None)

@@ -53,7 +53,7 @@ class _Growing:
         self.recording = recording
         self.encoder = RecordingEncoder()
         self.waiting = [self.encoder.start(RecordingHeader(int(recording.began)))]
-        """What is not in its file yet."""
+        """The reads that are not in its file yet."""
         self.documented = -1
         """So many files of names its document has; -1: it has no document."""
         self.portable_size = 0
@@ -82,7 +82,7 @@ class RecordingFiles:
         os.close(self._lock)
 
     def load(self) -> list[Recording]:
-        """Returns the recordings that are here; those that were being made end where they broke off."""
+        """Returns all recordings. A recording in progress at the end of its process ends with its last read."""
         found = []
         for path in sorted(self._directory.glob("*.json")):
             try:
@@ -153,7 +153,7 @@ class RecordingFiles:
         return encoder.numbered_page(page.seconds, sections, size), names_size
 
     def flush(self) -> None:
-        """Writes what waits in memory."""
+        """Writes the changes in memory."""
         for growing in self._growing.values():
             self._write_waiting(growing.recording)
 
@@ -208,7 +208,7 @@ class RecordingFiles:
         self.write_document(recording)
 
     def write_document(self, recording: Recording) -> None:
-        """Writes what is known of it."""
+        """Writes its facts."""
         path = self._directory / f"{recording.id}.json"
         self._replace(path, json.dumps(recording.to_document()).encode())
 
@@ -226,7 +226,7 @@ class RecordingFiles:
             self.names.forget_loaded()
 
     def save(self, recording: Recording) -> None:
-        """Has a recording that has ended need no names any more, and writes what is known of it."""
+        """Releases the file of names of an ended recording, and writes its facts."""
         if recording.names:
             content = self.read(recording.id)
             self._replace(self._path(recording.id), content)
@@ -243,7 +243,7 @@ class RecordingFiles:
             self.names.release(names_id)
 
     def remove(self, recording_id: str) -> None:
-        """Removes the files of a recording, those that there are."""
+        """Removes the existing files of a recording."""
         self._growing.pop(recording_id, None)
         self._release_names(recording_id)
         for suffix in (".json", ".anchors", ".recording", ".tail"):

@@ -85,7 +85,7 @@ class RecordingNames:
         self._files[names_id].uses += 1
 
     def release(self, names_id: str) -> None:
-        """A recording needs a file no longer. Removes one that none needs."""
+        """Releases a recording's file of names. Removes a file that no recording uses."""
         names = self._files[names_id]
         names.uses -= 1
         if not names.uses:

@@ -32,7 +32,7 @@ def job_document(job: WarmUpJob) -> dict[str, Any]:
 
 
 def job_from(document: Mapping[str, Any]) -> WarmUpJob:
-    """Returns the job of a document. One that had not ended is queued. Raises KeyError, TypeError, ValueError."""
+    """Returns the job of a document. An unended job is queued. Raises KeyError, TypeError, ValueError."""
     order = WarmUpOrder.from_document(document["order"])
     job = WarmUpJob(str(document["id"]), order, float(document["started_at"]))
     for name in _FIELDS:

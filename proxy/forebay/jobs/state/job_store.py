@@ -102,7 +102,7 @@ class JobRecord:
         return found
 
     def drop_later_failures(self) -> None:
-        """Drops the failures that the record does not count: the job goes on before them."""
+        """Drops the failures behind the record's position: the job goes on there, and counts them again."""
         kept = self.failures(0, self._failures)
         self._failures = 0
         self._try("report", lambda: (self.path / "failures.jsonl").unlink(missing_ok=True))
@@ -118,7 +118,7 @@ class JobRecord:
         self.close()
 
     def close(self) -> None:
-        """Leaves the record to whoever claims it."""
+        """Unlocks the record, so that another process may claim it."""
         os.close(self._lock)
 
     def _try(self, part: str, write: Any) -> None:
@@ -178,7 +178,7 @@ class JobStore:
         record.remove()
 
     def close(self) -> None:
-        """Leaves all records to whoever claims them."""
+        """Unlocks all records, so that other processes may claim them."""
         for record in self._claimed.values():
             record.close()
         self._claimed.clear()

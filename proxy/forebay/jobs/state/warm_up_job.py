@@ -36,7 +36,7 @@ class WarmUpJob:
     reason: str | None = None
     ended_at: float | None = None
     survives: bool = False
-    """Whether it goes on after a restart: it has a record on the disk."""
+    """Whether the job goes on after a restart, as it has a record on the disk."""
     resumed: int = 0
     """How often it has gone on after a restart."""
     waiting_for: str | None = None
@@ -133,18 +133,18 @@ class WarmUpJob:
         return not self.order.check and not (self.order.if_fits and self.reason is not None)
 
     def end(self) -> None:
-        """The work is done, and what is kept was counted."""
+        """Ends the job: its work is done, and its cached objects are counted."""
         kept = self.kept or 0
         if not self.order.check and kept < self.done:
             self.not_kept = NOT_FITTING if self.bytes_done > self.capacity else EVICTED
         self.state = "done" if self.reason is None and not self.failed and kept == self.wanted else "failed"
 
     def note_speed(self, now: float) -> None:
-        """Notes what is done by now. `now`: seconds of a monotonic clock."""
+        """Adds the present counts to the speed. `now`: seconds of a monotonic clock."""
         self.speed.add_sample(now, self.bytes_done, self.done + self.failed)
 
     def start_over(self) -> None:
-        """Forgets everything but the inventory: what was fetched went with the process."""
+        """Resets the job to its inventory: the fetched objects were lost with the process."""
         self.position = JobPosition()
         self.done = self.failed = self.bytes_done = self.left_out = 0
         self.failures = []

@@ -18,13 +18,13 @@ class ListedSource(NamedTuple):
 
     bucket: str
     prefix: str
-    """All of these keys, or those that the glob matches."""
+    """The prefix of the keys, or the glob that they match."""
     glob: str | None = None
     """A pattern over whole keys, with the wildcards of rules (policy.path_patterns)."""
 
     @classmethod
     def matching(cls, bucket: str, glob: str) -> Self:
-        """The source of a glob: what comes before its first wildcard is listed."""
+        """Returns the source of a glob. The prefix before its first wildcard is listed."""
         literal = min((glob.index(mark) for mark in WILDCARDS if mark in glob), default=len(glob))
         return cls(bucket, glob[:literal], glob)
 
@@ -49,7 +49,7 @@ class WarmUpOrder:
     """Entries of lists, which the inventory begins with."""
     concurrency: int = DEFAULT_CONCURRENCY
     check: bool = False
-    """Whether the job only counts what is cached."""
+    """Whether the job fetches nothing, and only counts the cached objects."""
     if_fits: bool = False
     """Whether it fetches nothing unless everything fits."""
     rate: int | None = None

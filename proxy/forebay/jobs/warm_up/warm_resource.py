@@ -41,7 +41,7 @@ class WarmResource:
 
     @property
     def kind(self) -> ResourceKind:
-        """What can be done with them. The admin port shows and cancels the jobs."""
+        """The operations on warm-ups as objects. The admin port shows and cancels the jobs."""
         return ResourceKind(None, self, "A warm-up is cancelled on the admin port.")
 
     async def write(self, owner: ResourceOwner, name: str, body: AsyncIterator[Piece]) -> HeaderPairs:
@@ -115,7 +115,7 @@ async def _text(body: AsyncIterator[Piece]) -> str:
 
 
 async def _lines(body: AsyncIterator[Piece]) -> AsyncIterator[bytes]:
-    """The lines of a body. Raises S3Error for one that is longer than a key."""
+    """Yields the lines of a body. Raises S3Error for a line that is longer than a key may be."""
     rest = b""
     async for piece in body:
         *whole, rest = (rest + bytes(piece)).split(b"\n")

@@ -38,7 +38,7 @@ PIECE_BYTES: Final = 64 << 20
 RATED_PIECE_BYTES: Final = 1 << 20
 """Bytes of a piece of a job with a rate; one block, where the rule's blocks are larger."""
 RESTART_PAUSE: Final = 1.0
-"""Seconds after which what an owner had not reported is tried again, when it has ended: another one takes its place."""
+"""Seconds until an owner that has ended is called again for its unreported entries: a new process takes its place."""
 BATCH_ENTRIES: Final = 32
 """Entries that a loop takes at once."""
 BATCH_BYTES: Final = 8 << 20
@@ -70,7 +70,7 @@ class _Wanted:
     end: int | None = None
     """Behind the last wanted byte; None: not known yet."""
     problem: str | None = None
-    """Why it can't be had."""
+    """The reason for the failure."""
 
     def start_over(self) -> None:
         """Begins again: none of its bytes count as stored."""
@@ -185,7 +185,7 @@ class WarmUpFetch:
     # At the owners
 
     async def _fetch_at_owners(self, batch: list[_Wanted]) -> list[_Wanted]:
-        """Has each owner warm what it owns. Returns what is still to be fetched."""
+        """Has each owner warm its entries. Returns the entries that are still to be fetched."""
         rest: list[_Wanted] = []
         shares: dict[Owner, list[_Wanted]] = {}
         for wanted in batch:

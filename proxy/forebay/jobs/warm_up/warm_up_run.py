@@ -175,7 +175,7 @@ class WarmUpRun:
     # The end
 
     async def _count_kept(self) -> None:
-        """Counts what is cached. Of an object that has changed since it was listed, another version may be."""
+        """Counts the cached objects and bytes. Of a changed object another version may be cached."""
         job, kept, left = self._job, 0, self._job.wanted
         for page in self._inventory.pages():
             entries = page[:left]

@@ -61,7 +61,7 @@ class WarmUps:
         """The inventories of jobs that wait for their turn; None: on the disk."""
         self._running: dict[str, asyncio.Task[None]] = {}
         self._cancelled: set[str] = set()
-        """Jobs that somebody cancels. Others whose task is cancelled are cut off by the end of the process."""
+        """Jobs under cancellation by a caller. If another job's task is cancelled, the process ends."""
         self._settled: dict[str, asyncio.Event] = {}
         """The event of each job that has not ended. It is set when the job ends or is cut off."""
 
@@ -75,8 +75,8 @@ class WarmUps:
         return self._services.timers.time()
 
     async def start(self, order: WarmUpOrder, inventory: Inventory | None = None) -> WarmUpJob:
-        """Starts a job. `inventory`: the entries of its lists, which come before what its sources have. Raises
-        Throttled when too many wait."""
+        """Starts a job. `inventory`: the entries of its lists, before those of its sources. Raises Throttled when too
+        many wait."""
         if len(self._queued) >= MAX_QUEUED:
             raise Throttled(f"{MAX_QUEUED} warm-up jobs wait until others have ended")
         inventory = inventory if inventory is not None else Inventory()
@@ -94,8 +94,7 @@ class WarmUps:
         return job
 
     async def adopt(self) -> int:
-        """Adopts the jobs whose process has ended, and goes on with those that had not ended. Returns how many these
-        are."""
+        """Adopts the jobs of processes that have ended, and runs the unended ones on. Returns how many it runs on."""
         if self._store is None:
             return 0
         found = 0

@@ -130,7 +130,7 @@ class DirectRun(Generic[_Item]):
         return await self._stopped
 
     def close(self) -> None:
-        """Ends what is under way."""
+        """Ends the object under way."""
         self._abandon()
         under_way, self._under_way = self._under_way, None
         if under_way is not None:

@@ -79,8 +79,8 @@ class ProgressWriter(Protocol):
 async def warm_at_owner(
     owner: Owner, pieces: Sequence[WarmUpPiece], group: str, report: Callable[[int, WarmUpProgress], None]
 ) -> AsyncGenerator[int]:
-    """Has `pieces` warmed, in the name of the job `group`. Yields, now and then, how many have ended. Raises
-    PeerUnavailable, and what the first one that fails fails with."""
+    """Has the owner warm `pieces`, in the name of the job `group`. Yields, now and then, how many have ended. Raises
+    PeerUnavailable, and the error of the first piece that fails."""
     document, stream = await owner.peer.stream({"kind": "warm", "group": group, "pieces": pieces})
     received: Document | None = document
     try:
@@ -94,7 +94,7 @@ async def warm_at_owner(
 
 
 async def answer_owner_call(request: Document, warmer: PieceWarmer, out: ProgressWriter) -> None:
-    """Answers such a call. Raises PeerUnavailable for a document that does not fit, and what a piece fails with."""
+    """Answers such a call. Raises PeerUnavailable for a malformed document, and the error of a piece."""
     pieces, group = decode(lambda: ([_decoded_piece(each) for each in request["pieces"]], str(request["group"])))
     rows = _Rows(out)
     try:

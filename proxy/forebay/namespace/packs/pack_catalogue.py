@@ -60,7 +60,7 @@ class _Known:
         """Why the latest refresh failed; empty: it did not."""
         self.failed_at = 0.0
         self.hidden: list[tuple[str, Tombstone]] = []
-        """Told while a refresh was under way, which may have listed too early to see it: index and tombstone."""
+        """Indexes and tombstones that were announced during a refresh, which may have listed too early to see them."""
 
 
 class PackCatalogue:

@@ -47,7 +47,7 @@ class PackView:
         since: Tick,
         at: float,
     ) -> None:
-        """`at`: seconds since the epoch, before the origin was asked."""
+        """`at`: seconds since the epoch, before the first request to the origin."""
         self.bucket = bucket
         self.indexes = tuple(sorted(indexes, key=lambda each: each.index.description.created_at, reverse=True))
         self.shadowed = shadowed
