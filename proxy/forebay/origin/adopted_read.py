@@ -19,5 +19,5 @@ class AdoptableRead(Protocol):
     """A request under way that a task may take over."""
 
     def adopt(self) -> AdoptedRead | None:
-        """Returns what the task goes on with; None: the request is over, or was taken over before."""
+        """Returns the state with which the task continues. None: the request is over, or another task has it."""
         ...

@@ -59,7 +59,8 @@ class CredentialRefusal:
     """The origin's clock."""
 
     def explain(self, region: str, now: float) -> str:
-        """The code, and what is wrong where the origin said so. `region`: of the signature. `now`: Forebay's clock."""
+        """Returns the code, and the fault if the origin named it. `region`: of the signature. `now`: Forebay's
+        clock."""
         if self.code == REGION_REFUSAL and self.expected_region not in {None, region}:
             return f"{self.code} (origin.region is {region}, the origin expects {self.expected_region})"
         if self.code == REGION_REFUSAL and self.expected_region is None:

@@ -30,7 +30,7 @@ _VERSION_ID: Final = "x-amz-version-id"
 
 
 class OriginChecks:
-    """Asks the origin. Keeps no state."""
+    """Sends checks to the origin. Keeps no state."""
 
     def __init__(self, origins: Origins) -> None:
         self._origins = origins

@@ -214,7 +214,7 @@ class OriginClient:
         return True
 
     async def region_of(self, bucket: str) -> str:
-        """The region of a bucket, asked for where it may be another. Raises OriginError, Throttled, S3Error."""
+        """Returns the region of a bucket, by a request if it may be another. Raises OriginError, Throttled, S3Error."""
         if self._regions is None:
             return self.region
         async with await self.send(OriginRequest("HEAD", bucket, operation="HeadBucket")):
@@ -222,7 +222,7 @@ class OriginClient:
 
     @property
     def admits_hedge(self) -> bool:
-        """Whether a hedge would be sent now: the breaker is not open, a turn is free, and nobody waits for one."""
+        """Whether a hedge could be sent now: the breaker is not open, a turn is free, and no request waits for one."""
         return self.reads.in_use < self.reads.capacity and not self.reads.waiting and self.breaker.admit()
 
     async def _exchange(

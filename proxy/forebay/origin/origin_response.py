@@ -148,7 +148,7 @@ class OriginResponse:
         return whole
 
     def skip_turns(self) -> None:
-        """Receives the rest of the body without body turns: somebody waits for it."""
+        """Receives the rest of the body without body turns, as a client waits for it."""
         self._response.skip_turns()
 
     def expect_crc64(self, expected: "ExpectedCrc64") -> None:

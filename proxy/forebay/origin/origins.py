@@ -40,7 +40,7 @@ _COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One origin, and what reads and lists its objects."""
+    """One origin, with its reader and its lister of objects."""
 
     client: OriginClient
     reads: OriginReads
@@ -157,7 +157,7 @@ class Origins:
         return self._origins[position].listing.list_objects(bucket, prefix, after)
 
     async def close(self) -> None:
-        """Closes all clients, and what lists with them. Responses in progress break."""
+        """Closes all clients and their listers. Responses in progress break off."""
         for origin in self._origins:
             await origin.listing.close()
             await origin.client.close()

@@ -214,7 +214,7 @@ class PartCrc64Table:
         return len(self._uploads)
 
     def add(self, upload: UploadKey, number: int, part: PartCrc64) -> None:
-        """Records a part. One that is uploaded again replaces the first."""
+        """Records a part, in place of an earlier one of its number."""
         parts = self._uploads.setdefault(upload, {})
         self._count += number not in parts
         parts[number] = part

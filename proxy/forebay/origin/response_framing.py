@@ -9,7 +9,7 @@ from forebay.protocol.header_map import Headers
 
 
 def has_end(response: TransportResponse) -> bool:
-    """Whether the end of a response can be told from a broken connection."""
+    """Whether the framing tells the end of the response from a broken connection."""
     headers = response.headers
     return hdrs.CONTENT_LENGTH in headers or hdrs.TRANSFER_ENCODING in headers or response.ended
 

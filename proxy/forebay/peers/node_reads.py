@@ -31,7 +31,7 @@ RENEW_SECONDS: Final = 1.0
 LEASE_SECONDS: Final = 60.0
 """Longer than a collector hangs before it is ended, and its successor needs to start."""
 _NOT_YET: Final[Document] = {}
-"""The answer to reads that nobody has subscribed to: the collector may have just started."""
+"""The response to reads without a subscriber: the collector may have just started."""
 
 
 class NodeReads:
@@ -96,7 +96,7 @@ class NodeReads:
         return unsubscribe
 
     def _collect(self) -> None:
-        """Subscribes to the reads of all workers, as urgently as somebody needs them."""
+        """Subscribes to the reads of all workers, at the rate of the most urgent subscriber."""
         is_urgent = any(each for _, each in self._subscribers)
         if self._listen(self._deliver_own, is_urgent=is_urgent):
             self._renew()

@@ -62,7 +62,7 @@ class OpeningAnswer(NamedTuple):
     head: Head
     body: memoryview
     was_kept: bool
-    """Whether the owner had it, fresh, before it was asked."""
+    """Whether the owner had the object, fresh, before the request."""
 
 
 def encode_request(number: int, name: ObjectName, wanted: int) -> bytes:
@@ -89,7 +89,7 @@ def decode_request(received: bytes, start: int, stop: int) -> OpeningRequest:
 
 
 def encode_refusal(number: int) -> bytes:
-    """Returns the answer that an object has to be asked for in another way."""
+    """Returns the refusal of an opening: the caller has to request the object in another way."""
     return _REFUSAL.pack(_REFUSAL.size - _LENGTH.size, number, 0)
 
 

@@ -64,7 +64,7 @@ class Peer:
         return f"<Peer {self.worker} {'linked' if is_linked else 'not linked'}>"
 
     async def call(self, request: Document) -> Document:
-        """Calls once and returns the response. Raises PeerUnavailable, and what the method failed with."""
+        """Calls once, and returns the response. Raises PeerUnavailable, and the error of the method."""
         return await (await self._connected()).call(request)
 
     def notify(self, request: Document) -> None:
@@ -93,7 +93,7 @@ class Peer:
         return acked[0] if acked is not None else None
 
     async def answer_until_acked(self, request: Document, deadline: float) -> Document | None:
-        """Does what `call_until_acked` does, and returns the response; None: nobody listens."""
+        """Calls as `call_until_acked` does, and returns the response; None: no process listens."""
         acked = await self._call_until_acked(request, deadline, slow=False)
         return acked[1] if acked is not None else None
 
@@ -137,8 +137,8 @@ class Peer:
             raise PeerUnavailable(f"worker {self.worker} did not answer") from None
 
     async def stream(self, request: Document) -> tuple[Document, ResponseStream]:
-        """Calls a streaming method. Returns its first document, and the stream. Raises PeerUnavailable, and what the
-        method failed with."""
+        """Calls a streaming method. Returns its first document, and the stream. Raises PeerUnavailable, and the error
+        of the method."""
         if self._heartbeat.is_silent:
             raise PeerUnavailable(f"worker {self.worker} does not answer")
         while self._idle:
@@ -209,7 +209,7 @@ class _Link:
         self.is_closed = False
         self._killed = False
         self.instance_id = ""
-        """The process at the other end: another one after a restart, whatever its worker number."""
+        """The id of the process at the other end. It changes with a restart; the worker's number does not."""
 
     async def call(self, request: Document) -> Document:
         return raise_for_failure(await self.start_call(request))

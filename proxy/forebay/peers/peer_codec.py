@@ -31,7 +31,7 @@ _BY_NAME: Final = {kind.__name__: kind for kind in _PLAIN}
 
 
 def decode(decoder: Callable[[], _T]) -> _T:
-    """Returns what `decoder` returns. Raises PeerUnavailable if the document does not fit."""
+    """Returns the result of `decoder`. Raises PeerUnavailable for a malformed document."""
     try:
         return decoder()
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:

@@ -38,7 +38,7 @@ class BatchEncoder:
         self._logs = 0
 
     def encode(self, batch: ReadBatch) -> tuple[Document, _Sent]:
-        """Returns a batch as a document, and what the collector knows once it has it."""
+        """Returns a batch as a document, and the state of the collector once it has it."""
         sent = dict(self._sent) if len(self._sent) < MAX_LOGS else {}
         groups = []
         for group in batch.groups:
@@ -63,7 +63,7 @@ class BatchEncoder:
         return {"worker": batch.worker, "dropped": batch.dropped, "groups": groups}, sent
 
     def confirm(self, sent: _Sent) -> None:
-        """Notes what the collector knows."""
+        """Notes the state of the collector, which has acknowledged the batch."""
         self._sent = sent
 
     def forget(self) -> None:

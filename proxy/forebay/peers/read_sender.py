@@ -28,7 +28,7 @@ MAX_FAILURES: Final = 20
 """Answers that are failures, or connections that end over a batch. A collector that does not listen is none: it is
 being restarted."""
 COLLECTED: Final[Document] = {"collected": True}
-"""The answer to a batch that was delivered. One to which somebody has yet to subscribe is answered otherwise."""
+"""The response to a delivered batch. A batch without a subscriber gets another response."""
 UNKNOWN: Final[Document] = {"unknown": True}
 """The answer to a batch that names objects by numbers that this collector does not know."""
 
@@ -44,8 +44,8 @@ class ReadSender:
         spawn: Spawn,
         on_dropped: Callable[[int], None],
     ) -> None:
-        """`call` calls the collector, and raises PeerUnavailable or what it failed with. `on_dropped` is called with
-        the number of reads that were dropped."""
+        """`call` calls the collector, and raises PeerUnavailable or the error of the method. `on_dropped` is called
+        with the number of dropped reads."""
         self._worker = worker
         self._call = call
         self._encoder = BatchEncoder()

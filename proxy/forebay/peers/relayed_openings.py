@@ -69,7 +69,7 @@ class RelayedRead:
 
     @property
     def was_kept(self) -> bool:
-        """Whether the owner had the object, fresh, before it was asked."""
+        """Whether the owner had the object, fresh, before the request."""
         return self.answer is not None and self.answer.was_kept
 
     def take_whole(self) -> memoryview | None:

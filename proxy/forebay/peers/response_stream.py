@@ -53,8 +53,8 @@ class ResponseStream:
         return whole
 
     async def read_into(self, target: memoryview) -> int:
-        """Reads bytes into the front of `target` and returns how many; 0 at the end. Raises what the method failed
-        with, OriginBroken if the worker went away."""
+        """Reads bytes into the front of `target`. Returns how many; 0 at the end. Raises the error of the method, and
+        OriginBroken if the worker ended."""
         data = self._rest or memoryview(await self._next())
         count = min(len(data), len(target))
         target[:count] = data[:count]
@@ -83,7 +83,7 @@ class ResponseStream:
         """Does nothing: to its owner this read is demand."""
 
     async def receive_document(self) -> Document | None:
-        """Returns the next document; None at the end. Raises PeerUnavailable, and what the method failed with."""
+        """Returns the next document; None at the end. Raises PeerUnavailable, and the error of the method."""
         if self._is_whole:
             return None
         frame = await self._channel.receive()

@@ -156,7 +156,7 @@ def _extension_in(names: tuple[str, ...], extensions: frozenset[str]) -> str | N
 
 @lru_cache(maxsize=256)
 def _are_plain(names: tuple[str, ...]) -> bool:
-    """Whether headers of these names are no obstacle, whatever their values."""
+    """Whether headers of these names, with any values, are no obstacle."""
     return all(
         lower not in _CONDITIONS
         and (lower in _HEADERS or lower.startswith(_CHECKSUM) or not lower.startswith(("x-amz-", "x-oss-")))

@@ -258,6 +258,6 @@ def _listed_prefixes(target: Target) -> list[str]:
 
 
 def _deny(principal: Principal, operation: Operation, path: str, access: Access | None = None) -> NoReturn:
-    """Raises AccessDenied. `path`: what no grant with `access`, by default the operation's, covers."""
+    """Raises AccessDenied. `path`: the path without a grant of `access`, which is the operation's by default."""
     word = (operation.access if access is None else access).name.lower()
     raise access_denied(f"{operation.name}: key {principal.id} has no grant with {word} for {path!r}")

@@ -122,8 +122,8 @@ class AnchorIndex:
         return anchors
 
     def extend_new(self, hashes: ReadHashes) -> bool:
-        """Appends reads if the anchors among them differ from each other and from all others. Returns whether they do.
-        Fast: that is what most reads are."""
+        """Appends reads if their anchors differ from each other and from all before. Returns whether it did. Fast, as
+        most reads are new."""
         positions, known = self.positions, len(self.positions)
         anchors, at = self._anchors(hashes)
         if not positions.keys().isdisjoint(anchors):

@@ -18,8 +18,8 @@ VARY: Final = ("Vary", "Origin, Access-Control-Request-Headers, Access-Control-R
 def cors_headers(
     rules: Sequence[CorsRule], origin: str, method: str, requested: Sequence[str] = ()
 ) -> HeaderPairs | None:
-    """The headers that allow `origin` a request with `method`; None if no rule allows it. `requested`: the names of the
-    headers that a preflight asks for."""
+    """Returns the headers that allow `origin` a request with `method`; None if no rule allows it. `requested`: the
+    names of headers in the preflight."""
     names = [name.strip().lower() for name in requested if name.strip()]
     for rule in rules:
         pattern = next((each for each in rule.origins if _matches(each, origin)), None)

@@ -104,7 +104,7 @@ def freshness_lifetime(validated_at: float, freshness: Freshness) -> tuple[float
 
 
 def requests_revalidation(headers: Headers) -> bool:
-    """Whether the client demands a revalidation, whatever the rules say."""
+    """Whether the client demands a revalidation, beyond the rules."""
     if "Cache-Control" in headers:
         lines = headers.getall("Cache-Control")
         return any(_is_revalidation(directive) for line in lines for directive in line.split(","))

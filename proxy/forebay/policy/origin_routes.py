@@ -22,8 +22,8 @@ class OriginRoutes:
     """Made once, from the settings that Forebay was started with. Positions are those of `Settings.all_origins`."""
 
     def __init__(self, listed: Sequence[tuple[str, Sequence[str]]], default: str | None) -> None:
-        """`listed`: the names of origins, each with the patterns of its buckets. `default`: the name of the one that
-        has all other buckets; None: there is none."""
+        """`listed`: the names of origins, each with the patterns of its buckets. `default`: the name of the origin of
+        all other buckets; None: they have none."""
         names = [name for name, _ in listed]
         self.names: Final = tuple(names if default is None else [*names, default])
         self._patterns = [[Pattern(f"{bucket}/**") for bucket in buckets] for _, buckets in listed]

@@ -26,7 +26,7 @@ def hash_of(name: ObjectName) -> int:
 
 
 def owner_by_hash(name_hash: int, workers: int) -> int:
-    """Returns the number of the worker, from 0, that owns what has this hash among `workers` of them."""
+    """Returns the number, from 0, of the owner of a hash among `workers`."""
     owner, highest = 0, -1
     for worker in range(workers):
         # All 64 bits are scattered by the finaliser of SplitMix64, https://prng.di.unimi.it/splitmix64.c.

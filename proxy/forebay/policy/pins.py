@@ -114,7 +114,7 @@ class PinSet:
         return sum(self.needed_by(pin, used) for pin in self.outermost())
 
     def needed_by(self, pin: Pin, used: Mapping[Pin, int]) -> int:
-        """Returns the bytes that one pin will take, with those that it contains."""
+        """Returns the bytes that one pin will take, together with the pins inside it."""
         return max(pin.size or 0, sum(used.get(each, 0) for each in self.within(pin)))
 
 

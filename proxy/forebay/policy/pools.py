@@ -18,7 +18,7 @@ from typing import Final, Protocol, TypeVar
 from forebay.settings.rule_settings import Eviction
 
 IDLE_SECONDS: Final = 3600.0
-"""A population in which nobody has read for so long is idle: an epoch takes less, or the set is not read any more."""
+"""A population is idle after so many seconds without a read: an epoch takes less, or nobody reads the set any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ too far leaves the link idle.
 HORIZON: Final = 2.0
 """Seconds of the client's pace that are fetched ahead: many round trips, even to another continent."""
 PACE_BYTES: Final = 8 << 20
-"""Bytes over which the pace is measured; earlier ones count half, a quarter and so on. More than a socket buffers, so
-that what a slow client's socket accepts at the start does not pass for its pace for long."""
+"""Bytes over which the pace is measured; earlier ones count half, a quarter and so on. More than a socket buffers: the
+bytes that fill a slow client's socket at the start soon count for nothing."""
 MIN_READ: Final = 64 << 10
 """Bytes of a block that are read from the SSD at once for the slowest client: one slice, which has a checksum."""
 _READ_SHARE: Final = 8

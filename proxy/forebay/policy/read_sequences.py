@@ -43,10 +43,10 @@ class ReadRun:
     """The end of its last read."""
     reads: int = 1
     ahead: int = 0
-    """The end of what was fetched ahead of it."""
+    """The end of the bytes that were fetched ahead."""
 
     def continues(self, span: Span) -> bool:
-        """Whether a read goes on where the last one ended, or nearly."""
+        """Whether a read begins at the end of the last one, or nearly."""
         return abs(span.start - self.stop) <= min(span.length // 4, MAX_SLACK) and span.stop > self.stop
 
     def next_extent(self, read_ahead: int, size: int) -> Span | None:
@@ -100,7 +100,7 @@ class KeyOrder:
 
     last: str = ""
     rising: int = 0
-    """Steps to a greater key in a row: what is known before the listing is."""
+    """Steps to a greater key in a row, counted before the listing is known."""
     moves: int = 0
     """Steps forward in the listing in a row."""
     high: int = -1
@@ -163,7 +163,7 @@ class KeyOrder:
 
 
 class KeyOrders:
-    """The orders of all readers, by principal, bucket and directory: what is before a key's last slash."""
+    """The orders of all readers, by principal, bucket and directory (a key up to its last slash)."""
 
     def __init__(self) -> None:
         self._orders: OrderedDict[tuple[str, str, str], KeyOrder] = OrderedDict()

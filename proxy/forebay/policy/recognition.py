@@ -163,7 +163,7 @@ class FollowedReader:
         """About where it is."""
         self.furthest = self.position
         self.looked_at = 0
-        """How many of the reads that were added last were looked at."""
+        """How many of the latest added reads were compared."""
 
     def observe(self, hashes: ReadHashes) -> bool:
         """Adds reads. Returns whether the reader still goes along, or is at its end: then the rest was not looked at.

@@ -156,7 +156,7 @@ class ReuseSample:
             self._columns[column] /= 2
 
     def _thin_out(self) -> None:
-        """Halves the threshold, and what was counted at the old one."""
+        """Halves the threshold, and the counts at the old one."""
         self._threshold //= 2
         self._slots = {unit: slot for unit, slot in self._slots.items() if unit < self._threshold}
         self._fade()

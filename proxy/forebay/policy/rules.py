@@ -49,7 +49,7 @@ class Decision:
     fence: tuple[Pattern, ...]
     """The patterns of objects whose writes are acknowledged once the origin has them."""
     listing: Listing
-    """Whether a listing of it may be answered here: policy.listing_scopes has what holds for a whole prefix."""
+    """Whether a listing of the object's key may be answered here; for a whole prefix see policy.listing_scopes."""
     packed: str | None
     """A pattern of keys of its bucket: where the packs are that it may be a member of; None: it is in none."""
     plan_horizon: int
@@ -57,7 +57,7 @@ class Decision:
     record: bool
     """Whether its reads are recorded."""
     follow: bool
-    """Whether a recording that its reads go along becomes a plan."""
+    """Whether reads that match a recording make a plan of its rest."""
     eviction: Eviction
     quota: int | None
     """Bytes of a tier that the objects of `pool` may take; None: no bound of their own."""
@@ -146,7 +146,7 @@ class Rules:
         return next(decided, None) or next(named, pool)
 
     def decide(self, name: ObjectName) -> Decision:
-        """The decision for an object. One of Forebay's own resources is never cached, whatever the rules say."""
+        """Returns the decision for an object. No rule makes one of Forebay's own resources cacheable."""
         if is_reserved(name.key):
             return self._reserved
         path = name.path

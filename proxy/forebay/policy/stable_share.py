@@ -27,7 +27,7 @@ _BITS: Final = 64
 _MASK: Final = (1 << _BITS) - 1
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 OCTAVES: Final = 8
-"""Halvings that are cut into bands. What is below all of them is one band: a share of less than 1/256 of a set."""
+"""Halvings that are cut into bands. Below them is one last band: a share of less than 1/256 of a set."""
 
 
 REFUSALS: Final = 32

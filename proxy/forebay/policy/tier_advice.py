@@ -21,7 +21,7 @@ from forebay.settings.rule_settings import Eviction
 
 FACTORS: Final = (0.5, 1.0, 2.0, 4.0)
 NOTICEABLE: Final = 0.03
-"""A smaller difference of hit shares is within what a prediction may be off."""
+"""A smaller difference of hit shares is within the error of a prediction."""
 ENOUGH: Final = 0.97
 """A hit share beyond which more space is not worth its price."""
 HEADROOM: Final = 10
@@ -157,7 +157,7 @@ def _percent(share: float) -> str:
 
 
 def _text(size: int) -> str:
-    """To three digits: what follows is the sample's noise."""
+    """Rounds to three digits; further digits are the sample's noise."""
     for unit, factor in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= factor:
             return f"{size / factor:.3g} {unit}" if size < 1000 * factor else f"{size // factor} {unit}"

@@ -50,7 +50,7 @@ class SmallBody:
     """A body of at most SMALL_BODY bytes, which may not have arrived completely. Implements Body."""
 
     receive: Callable[[], Awaitable[bytes]]
-    """Returns all of it. To be called once; sends and raises what `Body.pieces` does."""
+    """Returns all of the body. To be called once. Sends `100 Continue` and raises errors as `Body.pieces` does."""
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yields the whole body, if it is not empty."""

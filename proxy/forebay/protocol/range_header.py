@@ -16,7 +16,7 @@ from forebay.protocol.header_map import Headers
 
 @dataclass(frozen=True, slots=True)
 class WholeRange:
-    """No range, or one that is ignored."""
+    """No range, or an ignored one."""
 
 
 class ByteRange(NamedTuple):

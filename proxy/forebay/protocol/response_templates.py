@@ -117,7 +117,7 @@ class ResponseTemplates:
 
     def __init__(self) -> None:
         self._templates: list[ResponseTemplate] = []
-        """The one that matched last comes first."""
+        """The template of the latest match comes first."""
         self._made = self._unmatched = 0
 
     def match(self, head: str) -> ObjectFacts | None:

@@ -18,7 +18,7 @@ MAX_RECORDS: Final = 1 << 20
 """Bytes of an extended header, or of a long name."""
 _FILES: Final = b"0\x007"
 _WITHOUT_BYTES: Final = b"123456"
-"""Links, devices, folders: what their size says is not in the archive."""
+"""Links, devices and folders: the archive has no bytes for the size in their header."""
 _CHECKSUM: Final = slice(148, 156)
 _BLANKS: Final = b" " * 8
 

@@ -215,7 +215,7 @@ class UnsignedReads:
     __slots__ = ("_bucket", "_first", "_permits")
 
     def __init__(self, first: Admission) -> None:
-        """`first`: what `is_repeatable` accepts."""
+        """`first`: headers that `is_repeatable` accepts."""
         self._first, self._bucket = first, first.target.bucket or ""
         self._permits = ReadPermits(first.principal, self._bucket)
 
@@ -257,7 +257,8 @@ def admit_form(policy: GatewayPolicy, principal: Principal, target: Target, head
 def _in_s3_terms(
     policy: GatewayPolicy, method: str, target: Target, headers: Headers, signed: Signed | None
 ) -> OssRequest | None:
-    """The translation of a request that speaks OSS; None if it speaks S3. Raises S3Error for what S3 has not."""
+    """Returns the translation of an OSS request; None for an S3 request. Raises S3Error for an operation that S3
+    lacks."""
     oss = speaks_oss(target, headers)
     if signed is not None and isinstance(signed, SignedOss) is not oss:
         # What the signature of one dialect covers is not what the other obeys.

@@ -45,7 +45,7 @@ class Keyring:
     """The principal of requests that are not signed; None: they are denied."""
 
     def principal(self, principal_id: str) -> Principal | None:
-        """The principal of an id, of those that there are now."""
+        """Returns the principal with an id, among the configured ones."""
         for special in (self.open_principal, self.anonymous):
             if special is not None and special.id == principal_id:
                 return special

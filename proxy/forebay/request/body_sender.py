@@ -39,7 +39,7 @@ class BodySender:
         self._make_headers = make_headers
 
     async def send(self, read: ReadContext, selected: Selection) -> None:
-        """Sends the head and the bytes selected. Raises what reading them raises, also in the middle."""
+        """Sends the head and the selected bytes. Raises the errors of reading them, also in the middle."""
         known = selected.known
         located = known.located(selected.span)
         landed = known.landed(located)

@@ -23,7 +23,7 @@ LIFETIME: Final = 60.0
 RETRY_INTERVAL: Final = 5.0
 """Seconds between two attempts where the origin does not say."""
 PATIENCE: Final = 2.0
-"""Seconds that a request waits for rules; then it has none, and the fetch goes on."""
+"""Seconds that a request waits for rules. Then it proceeds without them, and the fetch continues."""
 MAX_FETCHES: Final = 8
 """The most fetches at a time. A request that would need another one gets no CORS headers."""
 _CAPACITY: Final = 1024
@@ -40,7 +40,7 @@ class BucketCors:
         self._fetches: dict[str, asyncio.Task[Rules | None]] = {}
 
     async def rules(self, bucket: str) -> Rules:
-        """The rules of a bucket; none where they can't be had."""
+        """Returns the rules of a bucket; none if they can't be fetched."""
         known = self._known.get(bucket)
         if known is not None and self._monotonic() < known[1]:
             return known[0]

@@ -40,7 +40,7 @@ class FlushResource:
 
     @property
     def kind(self) -> ResourceKind:
-        """What can be done with them: they are not stored."""
+        """The operations on flushes. They are not stored."""
         return ResourceKind(None, self, "A flush ends by itself.")
 
     async def write(self, owner: ResourceOwner, name: str, body: AsyncIterator[Piece]) -> HeaderPairs:

@@ -114,7 +114,8 @@ class ListingReader:
     async def _page(
         self, query: ListingQuery, admission: Admission, *, has_members: bool | None = None
     ) -> ListingAnswer | None:
-        """`has_members`: whether it may have members of packs; None: that has to be asked, where it matters."""
+        """`has_members`: whether the listing may have members of packs; None: the packs are looked up if that
+        matters."""
         identity, page = admission.identity, None
         is_listed = self._listings.local.scope(query.bucket, query.prefix) is not None
         if (

@@ -24,7 +24,7 @@ class ChunkedDecoder:
         self._line = bytearray()
         self._left = 0
         self.ended = False
-        """Whether the end has come. What follows it is not of this body."""
+        """Whether the body has ended. Later bytes are of the next response."""
 
     def decode(self, received: memoryview) -> tuple[bytes, int]:
         """The bytes of the body in `received`, and how many bytes of it were used: all, unless the body ended.

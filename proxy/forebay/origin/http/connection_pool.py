@@ -27,14 +27,14 @@ from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.turns.body_turns import BodyTurns
 
 _NEXT_ADDRESS_AFTER: Final = 0.25
-"""Seconds; what RFC 8305, 8 recommends."""
+"""Seconds, as RFC 8305, 8 recommends."""
 
 
 class ConnectionPool:
     """Made inside the running loop, and closed."""
 
     def __init__(self, limits: OriginLimits, ca_file: str | None, body_turns: BodyTurns) -> None:
-        """`body_turns`: of what arrives for background work."""
+        """`body_turns`: the turns of background responses."""
         self._limits, self.body_turns = limits, body_turns
         self._ca_file = ca_file
         self._tls: ssl.SSLContext | None = None

@@ -59,7 +59,7 @@ class HttpConnection(ResponseReceiver):
         return self._head if self._is_here and not self.ended else None
 
     async def response_head(self, response_timeout: float) -> ResponseHead:
-        """The head of the response to the request that was written, whatever its status. ConnectionFault, also after
+        """Returns the head of the response to the written request, with any status. Raises ConnectionFault, also after
         `response_timeout` seconds."""
         self._on_ready = self._large = None
         while (head := self._head) is None:
@@ -120,7 +120,8 @@ class HttpConnection(ResponseReceiver):
             self._on_closed(self)
 
     def _read_buffered(self, target: memoryview) -> int:
-        """Reads what arrived along with the head, or is not simply counted."""
+        """Reads from the connection's buffer: bytes that arrived with the head, chunked bodies, bodies without a
+        length."""
         buffered = memoryview(self._buffer)[self._start : self._stop]
         if self._chunked is None:
             limit = self._left if self._head is None or self._head.body_length != "close" else len(buffered)

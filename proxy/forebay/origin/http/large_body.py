@@ -25,7 +25,7 @@ class LargeBody(NamedTuple):
     """The memory and the turns that a large body is received with."""
 
     make_room: Callable[[ResponseHead], memoryview | None]
-    """Memory for all of the body, as long as the head says; None: nobody waits for all of it."""
+    """A buffer for the whole body, of the length in the head; None: no reader waits for the whole of it."""
     turns: BodyTurns
 
     def take_part(self) -> int:

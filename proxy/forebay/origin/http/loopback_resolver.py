@@ -11,7 +11,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 
 def system_name(host: str) -> str:
-    """The name that the system is asked to resolve for `host`."""
+    """The name for the system's resolver."""
     return "localhost" if host.rstrip(".").lower().endswith(".localhost") else host
 
 

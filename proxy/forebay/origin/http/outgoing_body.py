@@ -53,7 +53,7 @@ class OutgoingBody:
         self._last: Piece | None = None
         self._ended = False
         self.is_begun = False
-        """Whether a piece was asked for."""
+        """Whether the writer has requested a piece."""
         self._reading: asyncio.Future[None] | None = None
         self._timeout: asyncio.Timeout | None = None
         self._turn = turn

@@ -10,12 +10,12 @@ _WITHOUT_CONTENT: Final = frozenset({"GET", "HEAD"})
 
 
 def outgoing_head(method: str, url: RequestUrl, headers: Iterable[tuple[str, str]]) -> bytes:
-    """Returns the head. Raises ValueError for what would not be one header."""
+    """Returns the head. Raises ValueError for a name or value that would break the line of its header."""
     return encoded_head(f"{method} {url.target} HTTP/1.1\r\n", header_lines(method, url.host, headers))
 
 
 def header_lines(method: str, host: str, headers: Iterable[tuple[str, str]]) -> str:
-    """Returns the header fields, each with the end of its line. Raises ValueError for what would not be one header."""
+    """Returns the header fields, each with the end of its line. Raises ValueError as above."""
     lines = [f"Host: {host}", *[f"{name}: {value}" for name, value in headers]]
     if method not in _WITHOUT_CONTENT:
         lines.append("Content-Length: 0")

@@ -50,4 +50,4 @@ class ResponseDeadline:
 
 
 def _nothing() -> None:
-    """Nobody is called any more."""
+    """Calls nobody any more."""

@@ -35,7 +35,7 @@ class ResponseReceiver(ReceiveWait):
     """See the module. Its user's side is HttpConnection's."""
 
     def __init__(self, shared: ReceiveBuffer) -> None:
-        """`shared`: of the loop; another one may be put in its place before a request."""
+        """`shared`: the loop's buffer. It may be replaced before a request."""
         super().__init__()
         self.shared = shared
         self._buffer: bytearray | memoryview = EMPTY
@@ -93,7 +93,8 @@ class ResponseReceiver(ReceiveWait):
             self._pause()
 
     def _append(self, nbytes: int) -> bool:
-        """Keeps `nbytes` behind what is kept. False: nothing is, and they are in the shared buffer."""
+        """Appends `nbytes` to the connection's own buffer. False: it has none, and the bytes are in the shared
+        buffer."""
         if not self._buffer:
             return False
         if self._stop == len(self._buffer):  # behind a whole head, or all of a body
@@ -115,7 +116,7 @@ class ResponseReceiver(ReceiveWait):
         return self._head is not None and 0 < self._left == self._stop
 
     def _receive_head(self, nbytes: int) -> None:
-        """Keeps `nbytes` of a head and what follows it, and wakes the reader once the head is whole."""
+        """Appends `nbytes` of a head and of the bytes behind it. Wakes the reader once the head is whole."""
         head, received = None, self.shared.received
         if self._puts_off_head(nbytes):
             return
@@ -131,7 +132,7 @@ class ResponseReceiver(ReceiveWait):
             self._pause()
 
     def _puts_off_head(self, nbytes: int) -> bool:
-        """Keeps a whole head in front of a large body, to be looked at in a step of its own, as many of them may come
+        """Defers the parsing of a whole head in front of a large body to a step of its own, as many may arrive
         together. Returns whether it does."""
         if nbytes < RECEIVED_BESIDE_DEMAND or self._large is None or self._on_ready is None or self._buffer:
             return False
@@ -147,7 +148,7 @@ class ResponseReceiver(ReceiveWait):
         return self._has_raw_head
 
     def _take_head(self) -> None:
-        """Goes on with a head that was put off, unless the reader has, or the connection has ended."""
+        """Parses a deferred head, unless the reader has done so, or the connection has ended."""
         if not self._has_raw_head or self._on_ready is None or self._transport is None:
             return
         kept, stop = cast("bytearray", self._buffer), self._stop
@@ -163,7 +164,7 @@ class ResponseReceiver(ReceiveWait):
             self._end_part(0)
 
     def _keep_head(self, nbytes: int) -> bool:
-        """Keeps `nbytes` of a head and what follows it. Returns whether the reader has something to do."""
+        """Appends `nbytes` of a head and of the bytes behind it. Returns whether the reader is to be woken."""
         if not self._append(nbytes):
             self._buffer, self._stop = self.shared.received[:nbytes], nbytes
         try:
@@ -182,7 +183,7 @@ class ResponseReceiver(ReceiveWait):
         return True
 
     def _parse_head(self) -> None:
-        """Parses the head at the front of the buffer, and keeps what follows it."""
+        """Parses the head at the front of the buffer, and keeps the bytes behind it."""
         self._has_raw_head = False
         received, stop = cast("bytearray", self._buffer), self._stop
         try:
@@ -199,7 +200,7 @@ class ResponseReceiver(ReceiveWait):
             self._keep(received, start, stop)
 
     def _begin_body(self, head: ResponseHead, received: bytearray, start: int, stop: int) -> None:
-        """The head has come, and keeps what has come behind it."""
+        """Takes a parsed head, and keeps the bytes behind it."""
         self._head = head
         self._left = head.body_length if isinstance(head.body_length, int) else 0
         self._chunked = ChunkedDecoder() if head.body_length == "chunked" else None

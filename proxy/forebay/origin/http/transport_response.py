@@ -44,7 +44,7 @@ class TransportResponse(Protocol):
         ...
 
     def skip_turns(self) -> None:
-        """Receives the rest of the body without body turns: somebody waits for it."""
+        """Receives the rest of the body without body turns, as a client waits for it."""
         ...
 
     def close(self) -> None:

@@ -57,7 +57,7 @@ Send: TypeAlias = Callable[[bool], Coroutine[Any, Any, R]]
 
 
 class Hedging:
-    """Sends reads to one origin, and hedges those that are late."""
+    """Sends reads to one origin, and a second request beside a late one."""
 
     def __init__(self, client: OriginClient, tasks: TaskRegistry, after: float, timers: Timers) -> None:
         """`after`: seconds without a response after which a read is hedged; more than 0."""

@@ -28,7 +28,7 @@ class BodySource(Protocol):
         ...
 
     def skip_turns(self) -> None:
-        """Receives the rest without body turns (forebay.origin.turns.body_turns): somebody waits for it."""
+        """Receives the rest without body turns (forebay.origin.turns.body_turns), as a client waits for it."""
         ...
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class ReadBody:
                 return received
 
     async def read_all(self) -> bytes:
-        """Reads the whole body, of which nothing was read before, and closes it. Raises what `read_into` does."""
+        """Reads the whole body, and closes it. To be called before any other read. Raises the errors of `read_into`."""
         content, position = bytearray(self._length), 0
         try:
             while position < len(content):
@@ -87,7 +87,7 @@ class ReadBody:
         return whole
 
     def skip_turns(self) -> None:
-        """Receives the rest without body turns: somebody waits for it."""
+        """Receives the rest without body turns, as a client waits for it."""
         self._skips_turns = True
         self._source.skip_turns()
 

@@ -101,7 +101,7 @@ class SentReads:
         return sent
 
     def _request(self, span: Span) -> tuple[OriginRead, OriginRequest]:
-        """The read of a span, and what of its request is the same for all objects."""
+        """The read of a span: the part of its request that is the same for all objects."""
         read = OriginRead("GET", span)
         request = OriginRequest("GET", headers=(*read.headers(), CHECKSUM_MODE), operation="GetObject")
         if len(self._requests) < _MAX_SPANS:

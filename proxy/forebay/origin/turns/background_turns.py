@@ -60,7 +60,7 @@ class BackgroundTurns:
         self._demand = demand
         self.in_use = 0
         self.minimum = max(1, demand.capacity // _MINIMUM_SHARE)
-        """The number of turns that are granted whatever demand does."""
+        """The least number of turns, granted beside any demand."""
         self._in_use_by: Counter[str] = Counter()
         self._queues: dict[str, deque[_Waiter]] = {}
         self._numbers = itertools.count()
@@ -89,7 +89,7 @@ class BackgroundTurns:
 
     @asynccontextmanager
     async def turn(self, group: str) -> AsyncIterator[None]:
-        """Work of `group` may begin. What it requests of the origin counts as background work."""
+        """A context in which work of `group` has a turn. Its requests to the origin count as background work."""
         await self.acquire(group)
         before = requester.get()
         requester.set(BACKGROUND)
@@ -130,7 +130,7 @@ class BackgroundTurns:
         self.serve()
 
     def serve(self) -> None:
-        """Grants what has become free."""
+        """Grants free turns to waiters."""
         while self._queues and self.has_room:
             group = min(self._queues, key=lambda each: (self._in_use_by[each], self._queues[each][0].number))
             waiter = self._queues[group][0]

@@ -39,7 +39,7 @@ class BodyTurns:
 
     def __init__(self, timers: Timers) -> None:
         self.demand = 0
-        """Counts what clients send. Nothing else is done for each request."""
+        """The number of messages from clients. Each request does no more than add one."""
         self.granted = 0
         """Counts the turns that were granted."""
         self._seen = 0
@@ -47,9 +47,9 @@ class BodyTurns:
         self._timers = timers
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._is_taken = False
-        """Whether this turn of the loop is somebody's."""
+        """Whether this turn of the loop is taken."""
         self._is_received = False
-        """Whether a piece was received since the loop last looked at its sockets."""
+        """Whether a piece was received since the loop last polled its sockets."""
 
     def __repr__(self) -> str:
         return f"<BodyTurns {self.waiting} waiting>"
@@ -61,7 +61,7 @@ class BodyTurns:
 
     @property
     def is_beside_demand(self) -> bool:
-        """Whether clients have asked for anything lately."""
+        """Whether clients have sent requests recently."""
         now = self._timers.time()
         if self._seen != self.demand:
             self._seen, self._quiet_from = self.demand, now + DEMAND_SECONDS

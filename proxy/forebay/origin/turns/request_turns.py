@@ -78,8 +78,7 @@ class _Waiter(NamedTuple):
 
 
 class RequestTurns:
-    """The turns of one kind of request. `name` says in errors what is used up; `min_rate`: bytes a second, 0 for
-    none."""
+    """The turns of one kind of request. `name`: names them in errors. `min_rate`: bytes a second; 0: none."""
 
     def __init__(self, capacity: int, name: str, timers: Timers, *, min_rate: float = 0.0) -> None:
         self.capacity = capacity
@@ -103,7 +102,7 @@ class RequestTurns:
         self._queues: dict[tuple[str, bool], deque[_Waiter]] = {}
         self._is_checking = False
         self.background = BackgroundTurns(self)
-        """The gate of requests that nobody waits for yet."""
+        """The gate of requests for which no client waits yet."""
         self.on_release: Callable[[], None] | None = None
         """Called after each release of a turn. forebay.origin.turns.upload_turns sets it while an upload waits
         there."""

@@ -44,7 +44,7 @@ class UploadTurns:
         self._demand = (reads, writes)
         self.capacity = writes.capacity
         self.minimum = min(self.capacity, max(2, self.capacity // _MINIMUM_SHARE))
-        """The number of turns that are granted whatever demand does."""
+        """The least number of turns, granted beside any demand."""
         self._in_use: Counter[_Lane] = Counter()
         self._waiting: dict[_Lane, deque[asyncio.Future[None]]] = {lane: deque() for lane in _LANES}
 
@@ -112,7 +112,7 @@ class UploadTurns:
         return lane == "small" or self._in_use["large"] < max(1, most * 3 // 4)
 
     def _serve(self) -> None:
-        """Grants what has become free."""
+        """Grants free turns to waiters."""
         while any(self._waiting.values()):
             lanes = [lane for lane in _LANES if self._waiting[lane] and self._allows(lane)]
             if not lanes:

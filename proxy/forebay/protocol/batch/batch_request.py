@@ -61,7 +61,7 @@ class BatchRequest:
     as_they_come: bool = False
     """Whether the order of the TAR is that in which the objects are there, not that of `entries`."""
     continue_on_error: bool = True
-    """Whether what can't be read gets a mark in the TAR; else it ends the batch."""
+    """Whether an unreadable entry gets a mark in the TAR; else it ends the batch."""
 
 
 def parse_batch(body: bytes | bytearray) -> BatchRequest:

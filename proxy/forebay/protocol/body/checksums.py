@@ -100,7 +100,7 @@ def algorithm_of(header: str) -> str:
 
 
 def is_checksum(name: str, *, computable: bool = False) -> bool:
-    """Whether a header name is that of a checksum, in any case; if `computable`, of one that can be computed here."""
+    """Whether a header, in any case, is a checksum's; with `computable`, of a checksum that Forebay can compute."""
     lower = name.lower()
     if not lower.startswith(PREFIX) or lower in _NOT_CHECKSUMS:
         return False

@@ -29,7 +29,7 @@ _BATCH: Final = 16
 
 
 def algorithm_of(upload: HeaderPairs) -> str | None:
-    """The algorithm of an upload, by the headers of its creation, where it is one that can be computed here."""
+    """Returns the algorithm of an upload by the headers of its creation, if Forebay can compute it."""
     found = next((value.strip().lower() for name, value in upload if name.lower() == ALGORITHM), "")
     return found if is_checksum(PREFIX + found, computable=True) else None
 

@@ -195,7 +195,7 @@ class PayloadReader:
             yield self._update(join_small_pieces(decoded))
 
     def _update(self, decoded: Sequence[Piece]) -> list[Piece]:
-        """Adds decoded bytes to the checks, and returns those that need not be withheld."""
+        """Adds decoded bytes to the checks. Returns the bytes that may pass on."""
         forwardable: list[Piece] = []
         for run in decoded:
             if not len(run):

@@ -74,7 +74,7 @@ class ClaimOssV2(NamedTuple):
     form: Form
     security_token: str | None
     additional: tuple[str, ...]
-    """The headers signed beside those that always are. Lower-case, sorted, each once."""
+    """The names of signed headers beside those that are always signed. Lower-case, sorted, each once."""
 
     def __repr__(self) -> str:
         return f"ClaimOssV2({self.access_key!r}, {self.moment}, form={self.form!r})"

@@ -31,7 +31,7 @@ _MAX_ELEMENTS: Final = 200_000
 ENCODED_NAMES: Final = frozenset(
     {"Delimiter", "Key", "KeyMarker", "Marker", "NextKeyMarker", "NextMarker", "Prefix", "StartAfter"}
 )
-"""Elements whose text both sides percent-encode where `encoding-type=url` was asked for."""
+"""Elements with percent-encoded text, on both sides, under `encoding-type=url`."""
 CONTINUATION_TOKENS: Final = frozenset({"ContinuationToken", "NextContinuationToken"})
 """Elements that OSS encodes then, and S3 never."""
 ALL_USERS: Final = "http://acs.amazonaws.com/groups/global/AllUsers"
@@ -271,7 +271,7 @@ def _buckets_of(root: Element) -> list[Element]:
 
 
 def _buckets(request: OssRequest, root: Element, location: OssLocation) -> Element:
-    """Returns the requested page of the list. S3 was asked for the whole list."""
+    """Returns the requested page of the whole list, which S3 returned."""
     target = request.original_target
     prefix, marker, max_keys = (target.param(name) or "" for name in ("prefix", "marker", "max-keys"))
     limit = int(max_keys) if re.fullmatch("[1-9][0-9]{0,3}", max_keys) else 100

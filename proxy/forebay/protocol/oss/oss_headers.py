@@ -204,7 +204,7 @@ def crc64_of(headers: Headers) -> int | None:
 
 
 def oss_etag(etag: str) -> str:
-    """`etag` as OSS writes it: a digest in upper case. What is no digest stays as it is."""
+    """Returns `etag` as OSS writes it: a digest in upper case, anything else unchanged."""
     return etag.upper() if is_digest(etag) else etag
 
 

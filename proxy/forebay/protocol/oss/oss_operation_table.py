@@ -232,10 +232,10 @@ def _service() -> Iterator[OssOperation]:
 OSS_CATALOGUE: Final = (*_objects(), *_buckets(), *_service())
 
 SELECTORS: Final = frozenset[str]().union(*(row.required for row in OSS_CATALOGUE)) - QUALIFIERS
-"""The query names that select an operation, on whatever level."""
+"""The query names that select an operation, of the service, a bucket or an object."""
 
 LISTINGS: Final = frozenset({"ListObjects", "ListObjectsV2", "ListObjectVersions", "ListMultipartUploads"})
-"""The operations of S3 that list what a bucket has."""
+"""The operations of S3 that list the content of a bucket."""
 WITH_DOCUMENT: Final = frozenset(row.s3 for row in OSS_CATALOGUE if row.s3 and row.has_document)
 """The operations of S3, of those that OSS has too, whose successful response has a document."""
 
@@ -249,7 +249,7 @@ GET_BATCH: Final = _row("GetBatch", "object", "POST", "GetBatch", "Forebay's own
 
 
 def find_operation(level: Level, method: str, names: frozenset[str], copies: bool) -> OssOperation | None:
-    """The operation that a request selects, whatever other names its query has; None: there is none."""
+    """Returns the operation that a request selects, by its query names among others; None: there is none."""
     selectors = names & SELECTORS
     for row in _ROWS.get((level, method), ()):
         if row.required <= names and row.copies == copies and selectors <= row.required:

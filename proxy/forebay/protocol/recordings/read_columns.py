@@ -74,7 +74,7 @@ class ReadColumns:
 
     @property
     def reads(self) -> tuple[RecordedRead, ...]:
-        """The reads one by one."""
+        """Yields each read."""
         return tuple(
             RecordedRead(key, start, extent >> 1, bool(extent & 1))
             for key, start, extent in zip(self.keys, self.starts, self.extents, strict=True)

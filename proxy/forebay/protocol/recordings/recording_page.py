@@ -57,7 +57,7 @@ class RecordingPage:
 
     @property
     def reads(self) -> tuple[RecordedRead, ...]:
-        """The reads one by one."""
+        """Yields each read."""
         return self.columns.reads
 
 

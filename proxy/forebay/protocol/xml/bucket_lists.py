@@ -34,7 +34,7 @@ class BucketPage:
     owner: Element | None
     buckets: tuple[ListedBucket, ...]
     token: str
-    """Where the list goes on; empty at its end."""
+    """The position of the next page; empty at the end."""
 
 
 def read_bucket_page(body: bytes) -> BucketPage:

@@ -40,7 +40,7 @@ class BatchCounts:
         self._found[source] += size
 
     def report(self, record: RequestRecord, observe: Observe) -> None:
-        """Adds what was found to the batch's record, and reports all entries."""
+        """Adds the sources of the bytes to the batch's record, and reports all entries."""
         for source, size in self._found.items():
             record.count_sent(source, size)
         for (rule, cache, status), entries in self._entries.items():

@@ -101,7 +101,8 @@ class BatchRun:
         by_grants = admission.principal.id not in admission.policy.keyring.origin_identities
         least = output.least_in_file if isinstance(output, FileOutput) and by_grants else None
         self._files = output if isinstance(output, FileOutput) and least is not None else None
-        """Takes large entries where they lie, if the principal's grants alone say what it may read, of any bucket."""
+        """The output for large entries in memory files. None: it takes no files, or the grants alone do not say which
+        keys the principal may read."""
         self._least_in_file = sys.maxsize if least is None else least
         self._lookup = BatchLookup(
             services.cached, admission, no_cache=self._no_cache, in_files=self._files is not None
@@ -204,7 +205,7 @@ class BatchRun:
         return found if found[0].head.version.etag == part[1] else admitted
 
     def _append_or_admit(self, index: int) -> AdmittedEntry | None:
-        """Appends an entry that needs no waiting: one that is denied, or in a tier. Returns any other, admitted."""
+        """Appends an entry that needs no waiting: a denied one, or one in a tier. Returns any other, admitted."""
         entry = self._batch.entries[index]
         found = self._find(entry)
         self._work += 1
@@ -308,7 +309,7 @@ class BatchRun:
         self._counts.count(record.rule, record.cache, status, record.sent_from)
 
     def _end(self, pending: _PendingEntry) -> None:
-        """Gives back what a pending entry held, and adds what it sent to the batch's record."""
+        """Releases a pending entry's charges, and adds its counts to the batch's record."""
         if not pending.task.done():
             pending.task.cancel()
         self._services.share.release(pending.charged)

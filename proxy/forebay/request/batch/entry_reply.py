@@ -78,7 +78,7 @@ class EntryReply:
         )
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        """Notes what the entry will be."""
+        """Notes the length of the entry. Raises S3Error, ConnectionAbortedError."""
         self._document = None
         if status == 412:  # of a member: another version of the archive than that in which it was found
             raise ConnectionAbortedError("the archive was replaced")
@@ -149,7 +149,7 @@ class EntryReply:
         self._on_ready()
 
     def end(self) -> None:
-        """Appends what the output has yet to get of a complete entry."""
+        """Appends the rest of a complete entry."""
         self._commit()
         self._output.end()
 

@@ -61,7 +61,7 @@ class TarOutput(FileOutput):
         self._parts_size = self._memory_size = 0
         """Bytes of all parts, and of those in memory."""
         self._copied = self._charged = 0
-        """Bytes that were copied since the last write, and what is charged for them."""
+        """Bytes that were copied since the last write, and their charge."""
         self._size = 0
         """The size of the entry that was begun."""
 
@@ -124,7 +124,7 @@ class TarOutput(FileOutput):
         self._joined += padding(self._size)
 
     def _end_joined(self) -> None:
-        """Makes a part of what was joined."""
+        """Makes one piece of the joined ones."""
         if self._joined:
             self._parts.append(memoryview(self._joined))
             self._parts_size += len(self._joined)
@@ -132,7 +132,7 @@ class TarOutput(FileOutput):
             self._joined = bytearray()
 
     async def flush(self) -> None:
-        """Writes what was appended, if anything was. Raises ConnectionError when the client has left, or stalls."""
+        """Writes the appended pieces, if any. Raises ConnectionError when the client has left, or stalls."""
         async with self._flushing:
             await self._write()
 
@@ -163,6 +163,6 @@ class TarOutput(FileOutput):
         await self._reply.finish()
 
     def close(self) -> None:
-        """Gives back what is charged for what was gathered: it is about to be written, or dropped."""
+        """Releases the charge of the copied bytes, which are about to be written, or dropped."""
         self._share.release(self._charged)
         self._copied = self._charged = 0
