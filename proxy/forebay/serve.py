@@ -89,7 +89,7 @@ class NodeServer(Protocol):
         """Starts; returns when requests are served."""
 
     async def origin_faults(self) -> Sequence[str]:
-        """Returns what is wrong with the origin, as sentences, once it is known."""
+        """Returns the faults of the origin, as sentences, once they are known."""
 
     def schedule_reload(self) -> None:
         """Starts a reload of the configuration from a signal handler."""
@@ -162,7 +162,7 @@ async def _wait_for_clients_to_leave(server: NodeServer, delay: float, hurry: as
 
 
 async def _origin_faults(server: NodeServer) -> Sequence[str]:
-    """Returns what is wrong with the origin, if that is known soon: the log's line must not delay the clients."""
+    """Returns the faults of the origin, if they are known soon: the log's line must not delay the clients."""
     try:
         async with asyncio.timeout(FIRST_CHECK):
             return await server.origin_faults()

@@ -29,7 +29,7 @@ def keep_freed_memory() -> bool:
 
 
 def release_freed_memory() -> None:
-    """Returns to the kernel what the allocator keeps, in all of its arenas: behind work that comes seldom. It takes
+    """Returns the allocator's free memory, of all its arenas, to the kernel. To be called after rare work: it takes
     some milliseconds, without the interpreter's lock."""
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if malloc_trim is not None:

@@ -30,7 +30,7 @@ class ClockWatch:
         forget_permissions: Callable[[], None],
         interval: float,
     ) -> None:
-        """`forget_permissions`: drops what the origin has permitted, which is good for a time as well."""
+        """`forget_permissions`: drops the origin's permissions, which last for a time as well."""
         self._clock = clock
         self._monotonic = monotonic
         self._in_doubt_writes = in_doubt_writes

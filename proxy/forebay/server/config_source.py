@@ -78,7 +78,8 @@ class ConfigSource:
     def load_text(
         self, text: str | None, mode: int = 0o600, name: str | None = None, *, without_secrets: bool = False
     ) -> Loaded:
-        """The settings with `text` in place of the file. `name`: what messages call it, the file's path by default."""
+        """Returns the settings with `text` in place of the file's. `name`: the text's name in messages; None: the
+        file's path."""
         name = name or str(self.file or "the configuration")
         return load_settings(
             text,

@@ -49,7 +49,7 @@ class DataSetResource:
 
     @property
     def kind(self) -> ResourceKind:
-        """What can be done with them."""
+        """The operations on data sets as objects."""
         return ResourceKind(self, _READ_ONLY, _READ_ONLY)
 
     async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:

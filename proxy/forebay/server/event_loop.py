@@ -98,7 +98,7 @@ def _slicing(
         return due
 
     def turn() -> None:
-        """Runs what is due now, for one slice at most."""
+        """Runs due callbacks, for one slice at most."""
         nonlocal turning
         left = len(waiting)
         until = clock() + SLICE

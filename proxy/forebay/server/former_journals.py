@@ -19,9 +19,8 @@ _NAME: Final = "journals"
 
 
 def former_journal_warnings(settings: Settings) -> Iterator[str]:
-    """Yields a warning for each journal of an earlier start that is not configured and has pending records, and for one
-    that is configured and has gone; notes the one that is configured. A state directory that can't be used notes
-    nothing."""
+    """Yields a warning for each earlier journal that is not configured and has pending records, and for a configured
+    one that has gone. Notes the configured one. With an unusable state directory nothing is noted."""
     if settings.server.state_dir is None:
         return
     note = Path(settings.server.state_dir) / _NAME

@@ -157,7 +157,7 @@ class Worker:
         self.control = WorkerControl(self.parts, self._settings, self.source)
 
     def _make_services(self, metrics: Metrics, log_to: int | None) -> ConnectionServices:
-        """Makes the listener, and what its connections work with. `log_to`: a descriptor, None for no access log."""
+        """Makes the listener, and the services of its connections. `log_to`: a descriptor, None for no access log."""
         if log_to is not None:
             member = self._membership
             self._access_log = AccessLog(log_to, time.time, member.pipe_lock if member else None)
@@ -304,6 +304,6 @@ class Worker:
             self._log_file.close()
 
     async def origin_faults(self) -> Sequence[str]:
-        """Returns what is wrong with the origin, as sentences, once it has been checked."""
+        """Returns the faults of the origin, as sentences, once it has been checked."""
         await self.origin_watch.first_check.wait()
         return (await self.control.readiness()).reasons

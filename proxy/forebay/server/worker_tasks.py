@@ -17,7 +17,8 @@ from forebay.server.telemetry.metrics import Metrics
 _log = logging.getLogger(__name__)
 
 CHECK_INTERVAL: Final = 5.0
-"""Seconds between two checks of what changes by itself: the origin, the clock, jobs, recordings, a TLS certificate."""
+"""Seconds between two checks of states that change by themselves: the origin, the clock, jobs, recordings, a TLS
+certificate."""
 
 
 class WorkerTasks(TaskRegistry):
@@ -68,7 +69,7 @@ class WorkerTasks(TaskRegistry):
                 _log.warning("the clock was set back by %.0f s: cached objects are revalidated once", step)
 
     async def _adopt_jobs(self, parts: Parts) -> None:
-        """Goes on with the jobs of the run before; from then on, with those of a worker that has ended."""
+        """Resumes the jobs of the run before; from then on, those of a worker that has ended."""
         while True:
             await parts.jobs.warm_ups.adopt()
             await asyncio.sleep(self._check_interval)

@@ -64,8 +64,8 @@ class CacheOrigins:
     position_of: Callable[[str], int | None]
     """The origin that has a bucket; None: none has it."""
     routes: str = ""
-    """A hash of what `position_of` goes by; empty where there is one origin. While it is the same, so is the origin of
-    each bucket."""
+    """A hash of the rules of `position_of`; empty for one origin. As long as it stays the same, each bucket keeps its
+    origin."""
 
     @classmethod
     def single(cls, origin: CacheOrigin) -> Self:

@@ -26,7 +26,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Makes what was created, renamed and removed in a directory durable. Raises OSError."""
+    """Makes a directory's entries durable: created, renamed and removed ones. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

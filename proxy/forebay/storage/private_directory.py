@@ -61,7 +61,7 @@ class PrivateDirectory:
 
 
 def remove_abandoned(parent: Path, prefix: str) -> None:
-    """Removes what killed processes have left in `parent`, if that exists."""
+    """Removes the directories of killed processes in `parent`, if that exists."""
     for found in parent.glob(f"{prefix}*"):
         with ExitStack() as descriptors:
             try:

@@ -64,7 +64,8 @@ class NodeRun:
     """Whether an earlier run's record may be there still."""
 
     def doubt_about(self, closed_by: str) -> str | None:
-        """Returns why heads may not be trusted that the run `closed_by` left; None: nobody has served since."""
+        """Returns the reason why the heads of the run `closed_by` can't be trusted; None: no other run has served
+        since."""
         if not self.predecessor:
             return self.doubt
         if closed_by != self.predecessor:

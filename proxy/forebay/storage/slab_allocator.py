@@ -36,13 +36,14 @@ _MAPPING: Final = 16 * 1024 * 1024
 _STEPS: Final = 8
 _ALL: Final = 1 << 62
 AHEAD: Final = 8 * 1024 * 1024
-"""Bytes of free slots of one length that the supply makes at most: what a prefetch at full speed takes in 25 ms."""
+"""The most bytes of free slots of one length that the supply makes: a prefetch at full speed takes them in 25 ms."""
 _MADV_POPULATE_WRITE: Final = 23
 """<asm-generic/mman-common.h>; Python's mmap does not name it. All pages at once cost a third less than one by one."""
 _MAX_POPULATED: Final = 2 * 1024 * 1024
 """The longest slot for that: a quarter of a millisecond for each MiB."""
 POPULATED_AT_ONCE: Final = 256 * 1024
-"""Bytes, for whoever fills a buffer piece by piece: what else runs on the loop waits for one piece, not for all."""
+"""Bytes that are populated at once in a buffer that is filled piece by piece: other callbacks of the loop wait for one
+piece, not for all."""
 POPULATED_BRIEFLY: Final = 128 * 1024
 """The same for background work, which makes the next piece when half of one is left: what comes along with a head is
 copied in the step that allocates. Where 256 KiB are received at once, this costs a tenth more CPU."""
@@ -106,7 +107,7 @@ class SlabAllocator:
         return bool(self._warm.get(size)) or length < MIN_SLOT or size > _MAX_POPULATED
 
     def _slot(self, size: int, wanted: int) -> tuple[mmap.mmap, int, int]:
-        """Returns a slot, and how many of its bytes have their pages: `wanted`, where that can be had."""
+        """Returns a slot, and how many of its bytes have pages: `wanted` ones, if the kernel has them."""
         with self._lock:
             warm = self._warm.setdefault(size, deque())
             if warm:

@@ -93,8 +93,8 @@ class SpooledBody:
         return SpooledFile(str(self._file), self._in_file)
 
     async def spill(self, *, whole: bool = False, least: int = 1) -> None:
-        """Writes memory to the file where the spool is over its share and the body has `least` bytes in memory, or
-        `whole`. Raises SpoolFailed; what is in memory then stays there."""
+        """Writes memory to the file if the spool is over its share and the body has `least` bytes in memory, or if
+        `whole`. Raises SpoolFailed; the bytes then stay in memory."""
         if not whole and (self._in_memory < least or not self._space.is_over_share):
             return
         async with self._spilling:

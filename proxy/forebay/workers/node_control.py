@@ -98,7 +98,7 @@ class NodeControl(SharedControl):
         return Readiness(failing | check_origins(origins), degraded)
 
     async def origin_faults(self) -> Sequence[str] | None:
-        """Returns what is wrong with the origin by new reports, as sentences; None: a worker has not checked it yet."""
+        """Returns the faults of the origin by new reports, as sentences; None: a worker has not checked it yet."""
         await self._poll()
         origins = [worker.report.stats.each_origin for worker in self._pool.alive if worker.report is not None]
         checked = {each.name for each in self.settings.all_origins if needs_own_credential(self.settings, each)}
@@ -158,7 +158,7 @@ class NodeControl(SharedControl):
         )
 
     async def announce_shutdown(self) -> None:
-        """Makes readiness fail. Workers are told only where it matters to them: a worker that hangs would be killed for
+        """Makes readiness fail. Workers get a call only if they need it, as a worker that hangs would be killed for
         it."""
         self.is_ending = True
         if self.settings.journal is not None and self.settings.server.shutdown_delay:

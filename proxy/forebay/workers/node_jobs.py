@@ -20,7 +20,7 @@ from forebay.workers.worker_calls import WorkerCalls
 from forebay.workers.worker_process import WorkerProcess
 
 MAX_KNOWN_JOBS: Final = 100
-"""Jobs that are remembered, of those that no worker reports any more."""
+"""The most jobs that are listed though no worker reports them any more."""
 
 P = ParamSpec("P")
 
@@ -51,7 +51,7 @@ class NodeJobs(JobVerbs):
         self._known: dict[str, _KnownJob] = {}
 
     async def start_job(self, order: WarmOrder) -> Job | None:
-        """Pins what is to be pinned, or nothing of it, and starts the job in the first live worker."""
+        """Pins all prefixes of the order, or none if one is refused, and starts the job in the first live worker."""
         return await self._start(JobVerbs.start_job, await pin_order(self._pins, order))
 
     async def start_pack(self, order: PackRequest) -> Job:

@@ -174,7 +174,7 @@ class Supervisor:
             worker.signal(FAST_SHUTDOWN)
 
     async def origin_faults(self) -> Sequence[str]:
-        """Returns what is wrong with the origin, as sentences, once every worker has checked it."""
+        """Returns the faults of the origin, as sentences, once every worker has checked it."""
         while True:
             faults = await self.control.origin_faults()
             if faults is not None:

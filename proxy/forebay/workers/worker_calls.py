@@ -43,13 +43,13 @@ class WorkerCalls:
         return client_stub(interface, send)
 
     async def call_every_worker(self, document: Document) -> None:
-        """Has every live worker carry out a call; one that does not answer is killed."""
+        """Has every live worker carry out a call, and kills a worker that does not answer."""
         await asyncio.gather(*(worker.peer.call_until_acked(document, FENCE_TIMEOUT) for worker in self._pool.alive))
 
     async def answers(
         self, method: Callable[Concatenate[Any, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> list[tuple[WorkerProcess, T]]:
-        """Calls all workers; the results of those that answer in time."""
+        """Calls all workers. Returns the results of those that answer in time."""
 
         async def call_one(worker: WorkerProcess) -> tuple[WorkerProcess, T] | None:
             try:

@@ -121,7 +121,7 @@ class WorkerOrders(Protocol):
 
 
 async def call(peer: Peer, method: Callable[Concatenate[Any, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Calls a method of a worker. Raises PeerUnavailable, and what the method raises."""
+    """Calls a method of a worker. Raises PeerUnavailable, and the errors of the method."""
     answer = await peer.call(request_document(method, *args, **kwargs))
     result: T = decode(lambda: from_json(get_type_hints(method)["return"], answer["result"]))
     return result

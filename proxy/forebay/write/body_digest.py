@@ -65,7 +65,7 @@ def encode_digest(digest: BodyDigest) -> Document:
 
 
 def decode_digest(document: Document) -> BodyDigest:
-    """Returns the digest in a message. Raises what peers.peer_codec.decode translates."""
+    """Returns the digest in a message. Raises the errors of peers.peer_codec.decode."""
     return BodyDigest(int(document["crc"], 16), int(document["size"]))
 
 

@@ -66,7 +66,7 @@ class ForwardRequest(NamedTuple):
 
 
 class WriteContext(NamedTuple):
-    """One write: what is forwarded, what was decided about it, and where its answer goes."""
+    """One write: the request to forward, the decisions about it, and the reply for its answer."""
 
     forward: ForwardRequest
     principal: Principal

@@ -106,7 +106,7 @@ class IncomingBody:
             yield decoded
 
     def release(self) -> None:
-        """Drops what was read ahead. May be called twice."""
+        """Drops the bytes that were read ahead. May be called twice."""
         if self._ahead is not None:
             self._ahead.release()
 

@@ -16,7 +16,7 @@ class InvalidatedWrite:
     """A write that is about to be sent. `close` it, however it ended."""
 
     def __init__(self, invalidator: Invalidator, affected: AffectedKeys, keep: Generation | None) -> None:
-        """`affected`: what a success changes; `keep`: the generation of blocks that are staged for it."""
+        """`affected`: the keys that a success changes; `keep`: the generation of the write's staged blocks."""
         self._invalidator = invalidator
         self._affected = affected
         self._keep = keep

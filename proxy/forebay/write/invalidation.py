@@ -57,7 +57,7 @@ class Joinable(Protocol):
     """Work under way that readers join."""
 
     def fence(self, name: ObjectName) -> None:
-        """Keeps later readers from joining what is under way for `name`."""
+        """Keeps later readers from joining requests under way for `name`."""
 
     def fence_bucket(self, bucket: str) -> None:
         """Does what `fence` does, for every object of a bucket."""
@@ -234,7 +234,7 @@ def encode_affected(affected: AffectedKeys) -> Document:
 
 
 def decode_affected(document: Any) -> AffectedKeys:
-    """Returns the affected keys of a message. Raises what peers.peer_codec.decode translates."""
+    """Returns the affected keys of a message. Raises the errors of peers.peer_codec.decode."""
     if "bucket" in document:
         return WholeBucket(str(document["bucket"]))
     return [decode_name(each) for each in document["names"]]

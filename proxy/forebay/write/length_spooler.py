@@ -25,8 +25,8 @@ _OBJECTS: Final = frozenset({"PutObject", "UploadPart"})
 
 
 class LengthSpooler:
-    """Spools bodies of unknown length. `largest_body`, `largest_document`: bytes, of what becomes an object, and of
-    anything else."""
+    """Spools bodies of unknown length. `largest_body`: bytes of an object's body; `largest_document`: of any other
+    body."""
 
     def __init__(self, spool: Spool, largest_body: int, largest_document: int) -> None:
         self._spool = spool

@@ -323,7 +323,7 @@ async def _expected_failure(work: Coroutine[Any, Any, None]) -> ForebayError | C
 
 
 def _affected_keys(forward: ForwardRequest, keys: Sequence[str]) -> AffectedKeys:
-    """Returns what a success of this operation changes. `keys`: those that its document lists."""
+    """Returns the keys that a success of this operation changes. `keys`: those in its document."""
     match forward.operation.effect:
         case Effect.NOTHING if forward.operation.name in _CORS_WRITES:
             return (ObjectName(forward.target.bucket or "", ""),)  # what forebay.request.bucket_cors keeps

@@ -221,7 +221,7 @@ class PackedDeletion:
 
 
 async def receive_hidden(catalogue: PackCatalogue, document: Document) -> None:
-    """Applies what another worker has hidden."""
+    """Applies the deletions of another worker."""
     hidden = decode(
         lambda: [(str(index), Tombstone(str(key), str(shard), int(at))) for index, key, shard, at in document["hidden"]]
     )

@@ -35,7 +35,7 @@ _UNFIT: Final = ("x-amz-server-side-encryption-customer-", "x-amz-write-offset-b
 
 
 class WarmOnWrite:
-    """Stages bodies and installs what was staged."""
+    """Stages blocks of bodies, and installs them."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class BlockStaging:
                 self._admit(self._block)
 
     def complete(self, etag: str) -> StagedBody | None:
-        """Stages the last block. Returns what was staged, as the version with this ETag; None if it was discarded."""
+        """Stages the last block. Returns the staged object, as the version with this ETag; None if it was discarded."""
         if self._ended:
             return None
         size = self._number * self._block_size + self._filled

@@ -31,7 +31,7 @@ OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 TOML: Final = "application/toml"
 JSON: Final = "application/json"
 LIST: Final = "application/octet-stream"
-"""The Content-Type of a list of keys, whatever its format."""
+"""The Content-Type of a list of keys, in any of its formats."""
 
 _EFFECT: Final = frozenset({"POST", "PUT", "DELETE", "PATCH"})
 _HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(:[0-9]{1,5})?")

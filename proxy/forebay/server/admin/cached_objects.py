@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # the supervisor, which reads workers' views, starts without 
 
 
 class SsdEntry(NamedTuple):
-    """An object of the SSD tier, and the cursor of a listing that goes on behind it."""
+    """An object of the SSD tier, and the cursor of the next page behind it."""
 
     key: str
     head: Head

@@ -72,7 +72,7 @@ class StateVerbs(Protocol):
     """The verbs about the running server."""
 
     async def readiness(self) -> Readiness:
-        """Whether requests can be served, from what is known: a probe must not wait for the origin."""
+        """Whether requests can be served, by the latest checks: a probe must not wait for the origin."""
         ...
 
     async def metrics(self) -> str:
@@ -133,7 +133,7 @@ class JobVerbs(Protocol):
         ...
 
     async def cancel_job(self, job_id: str) -> Job | None:
-        """The job, ended. One that had ended before stays as it was; None when there is no such job."""
+        """Cancels a job, and returns it. A job that has ended stays as it was. None: there is no such job."""
         ...
 
     async def job_failures(self, job_id: str, after: After = 0, limit: Limit = MAX_PAGE) -> FailurePage | None:
@@ -206,7 +206,7 @@ class PlanVerbs(Protocol):
         ...
 
     async def cancel_plan(self, plan_id: str) -> PlanProgress | None:
-        """The plan, ended. One that had ended before stays as it was; None when there is no such plan."""
+        """Cancels a plan, and returns it. A plan that has ended stays as it was. None: there is no such plan."""
         ...
 
 
@@ -286,7 +286,7 @@ class Control:
     writes: WriteVerbs
 
     def implementations(self) -> Iterator[tuple[Any, object]]:
-        """The interfaces, each with what implements it."""
+        """The interfaces, each with its implementation."""
         return ((each.type, getattr(self, each.name)) for each in fields(self))
 
     def method(self, verb: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:

@@ -32,7 +32,7 @@ _IN_MEMORY: Final = frozenset({"memory.size", "memory.buffers", "memory.ahead", 
 
 
 class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
-    """Implements four interfaces of server.admin.control: what knows the settings."""
+    """Implements the four interfaces of server.admin.control that need the settings."""
 
     def __init__(self, settings: Settings, source: ConfigSource) -> None:
         self.settings = settings
@@ -40,7 +40,7 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
         self.source = source
         self.size_overrides = SizeOverrides()
         self.is_ending = False
-        """Whether Forebay was told to stop, so that it is not ready any more."""
+        """Whether Forebay got the signal to stop; it is not ready any more then."""
 
     async def config(self) -> Document:
         """The settings in force, with the tiers' current sizes."""
@@ -97,7 +97,8 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
         return explain(self.settings, name, access_key, cached, shard, state=state, now=self._now())
 
     async def purge(self, bucket: str, prefix: str = "") -> Purged:
-        """Invalidates what is listed under the prefix, page by page, and drops the listings themselves."""
+        """Invalidates the listed objects under the prefix, page by page, and drops the snapshots of listings
+        themselves."""
         await self._drop_listings(bucket, prefix)
         objects = size = 0
         after: str | None = ""
@@ -118,7 +119,7 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
             raise
 
     def put_in_force(self, loaded: Loaded) -> tuple[ConfigChanged, list[tuple[TierName, int]]]:
-        """Makes a configuration the current one. What has changed, and the tiers that have a new size by it."""
+        """Makes a configuration the current one. Returns the changes, and the tiers with a new size by it."""
         old, new = self.settings, loaded.settings
         self.settings = applied_settings(old, new)
         set_log_level(new)
@@ -135,7 +136,7 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
 
     @abstractmethod
     async def _object_state(self, name: ObjectName) -> ObjectState:
-        """What the workers know of the object."""
+        """Returns the state of the object in the workers."""
 
     def _now(self) -> float:
         """The clock of freshness, in seconds since the epoch."""

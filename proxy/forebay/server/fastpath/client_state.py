@@ -33,7 +33,8 @@ class ClientState:
         self._make_sender = make_sender
         self._sender: ExtentSender | None = None
         self.reader: Principal | None = None
-        """The principal of the last hit that is not joined to its head, if its grants alone say what it may read."""
+        """The principal of the last hit with a separate body, if its grants alone say which keys it may read; else
+        None."""
         self.template: HeadTemplate | None = None
         """The template of the last request that matched one."""
         self.unsigned: UnsignedHead | None = None

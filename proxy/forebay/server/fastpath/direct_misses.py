@@ -61,7 +61,7 @@ class MissConnection(ReplyConnection, Protocol):
 
 
 Fallback: TypeAlias = Callable[[AdmittedRead, MissConnection, DirectOpening], None]
-"""Answers a read in a task, which goes on with its opening, or finds what that has brought."""
+"""Answers a read in a task, which takes over the opening, or finds the opened object in the tiers."""
 
 
 class DirectMisses:

@@ -58,8 +58,9 @@ class ReplyConnection(Protocol):
         ...
 
     def write_now(self, pieces: Sequence[Buffer | bytes]) -> int:
-        """Writes what the client accepts at once, and returns how many bytes that was. From then on the transport's
-        buffer is full with the first byte in it. Not for TLS. Raises ConnectionError when the client has left."""
+        """Writes as much as the client accepts at once, and returns how many bytes that was. From then on the
+        transport's buffer is full with the first byte in it. Not for TLS. Raises ConnectionError when the client has
+        left."""
         ...
 
     async def drain(self) -> None:
@@ -119,7 +120,7 @@ class DirectReply:
         self.prepare(status, headers, length)
 
     def prepare(self, status: int, headers: HeaderPairs, length: int | None) -> bytes:
-        """Does what `start` does, and returns the head: for a caller that writes it, with the whole body."""
+        """Makes the head as `start` does, and returns it: the caller writes it together with the whole body."""
         text = None
         if length is not None and not self._is_head and status in {200, 206} and not self._is_last():
             text = plain_head(status, headers, length, self._isolation)

@@ -102,8 +102,8 @@ class HeadTemplate:
     """The verified signature of the first request. Key, scope and form are those of every request that matches."""
     signature: SignatureTemplate
     key: bytes
-    """With the request line, the key of a prepared response. It has the principal, the form of the signature, the Host,
-    the rest of the query, and whatever else bears on the response."""
+    """Together with the request line, the key of a prepared response. It covers everything else that decides the
+    response: principal, form of the signature, Host, the rest of the query."""
     range_index: int
     """The index of the Range among the values that differ; -1: there is none."""
     conditions: tuple[tuple[str, int], ...]

@@ -50,7 +50,7 @@ class HitBody:
         self._memory = tiers.memory
 
     def find(self, prepared: PreparedResponse, span: Span, client: ClientState) -> HitBytes | None:
-        """The bytes of the non-empty `span`, or None if they cannot be had without waiting or are too many."""
+        """Returns the bytes of the non-empty `span`; None: they are too many, or not readable without waiting."""
         start, stop = span
         length = stop - start
         if length > MAX_JOINED_SIZE and (length > MAX_BODY_SIZE or not self._unsent.has(length)):

@@ -143,7 +143,7 @@ class PreparedResponse:
             reads.add(ObjectRead(self.name, span, self.size, self.principal, self.rule, cache, 1.0, track))
 
     def log_fields(self, status: int, cache: CacheStatus, sent: int) -> str:
-        """The access log's fields of a hit, except those that differ each time."""
+        """The access log's fields of a hit that are the same for each such hit."""
         return f'{self._log_fields},"status":{status},"cache":"{cache}","received":0,"sent":{sent}'
 
     def evaluate_conditions(self, conditions: Sequence[tuple[str, bytes]]) -> ConditionResult:

@@ -21,7 +21,7 @@ _END: Final = b" HTTP/1.1\r\n"
 
 
 class UnsignedHead:
-    """The head of an admitted GET, for those that follow it on one connection."""
+    """The head of an admitted GET, for the later ones on its connection."""
 
     __slots__ = ("_headers", "_host", "_policy", "_reads", "_rest")
 

@@ -107,7 +107,7 @@ class UploadTemplate:
             for name, value in headers.items()
             if name.lower() == "authorization"
         )
-        """The header that ends in the signature, and what comes before that."""
+        """The header that ends in the signature, up to the signature."""
 
     @classmethod
     def of(cls, data: bytes, headers: Headers, target: Target, admission: Admission) -> Self | None:

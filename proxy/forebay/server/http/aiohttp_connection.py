@@ -93,7 +93,7 @@ class AiohttpConnection(RequestHandler):
         self._receiver: BodyReceiver | None = None
         """Receives the rest of a body; None: aiohttp's parser does."""
         self._buffered: StreamReader | None = None
-        """The body that was received past the parser, as long as somebody may read it."""
+        """The body that was received past the parser, until its last reader has finished."""
         self._holds_buffer = False
         """Whether the receiver's buffer is charged."""
         self.peer = ""
@@ -123,7 +123,7 @@ class AiohttpConnection(RequestHandler):
 
     @property
     def is_receiving(self) -> bool:
-        """Whether more is to come of a request's body."""
+        """Whether the rest of a request's body is yet to arrive."""
         return self._incoming_body is not None and not self._incoming_body.is_eof()
 
     @property
@@ -145,14 +145,14 @@ class AiohttpConnection(RequestHandler):
             self.force_close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Lets go of the timers, and of what receives a body."""
+        """Drops the timers and the receiver of a body."""
         self._cancel_head_timer()
         self._receiver = self._buffered = None
         self._release_buffer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Has aiohttp parse these bytes, and what follows of a large body received past it."""
+        """Has aiohttp parse these bytes, and begins to receive the rest of a large body past it."""
         own = self._boundary.follow(data)
         self._parse(data[:own])
         if own < len(data):

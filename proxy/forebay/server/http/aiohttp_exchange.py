@@ -122,7 +122,7 @@ def write_continue(transport: asyncio.Transport | None) -> None:
 
 
 def has_left(transport: asyncio.BaseTransport | None) -> bool:
-    """Whether the client has closed the connection, be it behind bytes that nobody has read yet."""
+    """Whether the client has closed the connection, also if unread bytes of it are left."""
     connection = transport.get_extra_info("socket") if transport is not None else None
     if transport is None or transport.is_closing() or connection is None:
         return True

@@ -34,8 +34,8 @@ class ArrivingBody:
         record: RequestRecord,
         send_continue: Callable[[], None] | None,
     ) -> None:
-        """`front`: what came with the head. `left`: bytes to come. `stall`: seconds that may pass between two pieces.
-        `send_continue`: sends what the client waits for; None: it does not wait."""
+        """`front`: the bytes that came with the head. `left`: bytes to come. `stall`: the longest pause between two
+        pieces, in seconds. `send_continue`: sends 100 Continue; None: the client does not wait for it."""
         self._content = bytearray(front)
         self._left = left
         self._timers = timers

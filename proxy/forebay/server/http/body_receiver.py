@@ -18,15 +18,16 @@ from typing import Final, Protocol, cast
 from aiohttp.streams import StreamReader
 
 LEAST: Final = 1 << 20
-"""Bytes to come of a body that is worth it."""
+"""Bytes to come from which on such a receiver pays."""
 FAST: Final = 64 << 10
 """Bytes that have come at once: a client that sends slowly has no buffer that waits for it."""
 BUFFER: Final = 1 << 20
-"""Bytes of a buffer, of which a connection has one that is not full. What becomes of a piece costs the loop some 80
-microseconds, whatever its size; so a large one is worth its memory."""
+"""Bytes of a buffer; a connection has one at a time that is not full. Each piece costs the loop some 80 microseconds,
+of any size, so a large buffer is worth its memory."""
 
 COPIED: Final = 4096
-"""Bytes of a piece that is a view of a buffer; less is copied, so that whoever keeps it keeps no MiB with it."""
+"""The least bytes of a piece that is a view of a buffer. A smaller piece is copied: its holder would keep the whole
+MiB."""
 
 
 class ReceivingConnection(Protocol):

@@ -82,7 +82,7 @@ class ClientConnection(SendingConnection):
         self._client = ClientState(self.peer, None if self.secure else self._make_sendfile_writer)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Lets go of everything that refers to the connection."""
+        """Drops everything that refers to the connection."""
         self._pending = b""
         if self._arriving is not None:
             self._arriving.break_off()
@@ -104,7 +104,7 @@ class ClientConnection(SendingConnection):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the fast lane may answer here: aiohttp waits for a request, and what was written is leaving."""
+        """Whether the fast lane may answer here: aiohttp waits for a request, and all written bytes are leaving."""
         return self._boundary.is_clean and self._is_free
 
     @property

@@ -49,7 +49,7 @@ class Listener:
         self.reads = services.reads
         self.server = ConnectionFactory(services)
         self.begin_draining: Callable[[], None] = lambda: None
-        """Ends what else is open when the drain begins."""
+        """Ends other open things when the drain begins."""
 
     @property
     def connections(self) -> int:

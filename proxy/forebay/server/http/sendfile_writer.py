@@ -57,7 +57,7 @@ class SendQueue:
         self._is_scheduled = False
 
     def add(self, send: Callable[[], None]) -> None:
-        """Has `send` called soon, after those that were added before."""
+        """Schedules `send`, after the earlier ones."""
         self._waiting.append(send)
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -77,8 +77,8 @@ class SendQueue:
 
 
 FileExtent: TypeAlias = tuple[OpenFile, int, int, VerifiedExtent | None]
-"""Bytes of a file that are sent unchanged: the file, start, stop, and what was verified of them, None for bytes that
-are certain to be in memory. A plain tuple, as an instance of a class takes ten times as long to make."""
+"""Bytes of a file that are sent unchanged: file, start, stop, and their verification; None for bytes that are certain
+to be in memory. A plain tuple, as an instance of a class takes ten times as long to make."""
 
 
 class SendfileWriter:
@@ -128,7 +128,7 @@ class SendfileWriter:
         self._queue.add(self._start)
 
     def close(self) -> None:
-        """Closes the descriptor, whatever is left to send. No callback is called."""
+        """Closes the descriptor, with bytes left to send or without. No callback is called."""
         self._is_closed = True
         self._reset()
         self._socket.close()
@@ -169,7 +169,8 @@ class SendfileWriter:
         self._body = ()
 
     def _send_more(self) -> bool:
-        """Sends what the socket accepts now; whether that was all. Raises OSError if the client has left."""
+        """Sends as much as the socket accepts now. Returns whether all was sent. Raises OSError if the client has
+        left."""
         body, fd = self._body, self._fd
         try:
             while head := self._head:

@@ -103,8 +103,8 @@ class SendingConnection(AiohttpConnection):
         self._write_pieces((head + body,) if len(body) <= MAX_JOINED_SIZE else (head, body), len(body))
 
     def write_now(self, pieces: Sequence[Buffer | bytes]) -> int:
-        """Writes what the client accepts at once, past the transport, and returns how many bytes that was. From then on
-        the transport's buffer is full with the first byte in it. Not for TLS. Raises ConnectionError."""
+        """Writes as much as the client accepts at once, past the transport, and returns how many bytes that was. From
+        then on the transport's buffer is full with the first byte in it. Not for TLS. Raises ConnectionError."""
         transport = self.transport
         if not self._pauses_early and transport is not None:
             self._pauses_early = True
@@ -125,7 +125,7 @@ class SendingConnection(AiohttpConnection):
                     raise ConnectionAbortedError("the client takes no bytes") from error
 
     def resume_writing(self) -> None:
-        """The client has accepted enough of what was written."""
+        """The client has accepted enough of the written bytes."""
         super().resume_writing()
         self._stall_timer.stop()
         self._idle_until = self._timers.time() + self._limits.idle_timeout

@@ -36,8 +36,8 @@ class SmallUploads:
         receiving: SemaphoreShare,
         tasks: TaskRegistry,
     ) -> None:
-        """`receiving`: the bytes of bodies that are received past aiohttp, of all connections. `tasks`: owns what a
-        client that leaves doesn't end."""
+        """`receiving`: the bytes of bodies that are received past aiohttp, of all connections. `tasks`: the owner of
+        answers, which go on when their client leaves."""
         self._requests = requests
         self._limits = limits
         self._timers = timers

@@ -27,7 +27,7 @@ def unacknowledged(transport: Transport | None, fd: int) -> int:
 
 
 def write_now(transport: Transport | None, fd: int, pieces: Sequence[Buffer | bytes]) -> int:
-    """Writes what the client accepts at once, past the transport, and returns how many bytes that was. Raises
+    """Writes as much as the client accepts at once, past the transport, and returns how many bytes that was. Raises
     ConnectionError."""
     if transport is None or transport.is_closing():
         raise ConnectionResetError("the client has left")
@@ -40,7 +40,7 @@ def write_now(transport: Transport | None, fd: int, pieces: Sequence[Buffer | by
 
 
 def send_file_now(transport: Transport | None, fd: int, file: int, start: int, stop: int) -> int:
-    """Sends what the client accepts at once of bytes of a file, past the transport, and returns how many that was.
+    """Sends as much of a file's bytes as the client accepts at once, past the transport, and returns how many that was.
     Raises ConnectionError."""
     if transport is None or transport.is_closing():
         raise ConnectionResetError("the client has left")

@@ -27,7 +27,7 @@ UNSENT_SHARE: Final = 2
 """One in so many bytes of the buffers may wait for slow clients that can't be made to give it back."""
 
 RECEIVING_SHARE: Final = 4
-"""One in so many bytes of the buffers may be what large bodies of slow clients are received into."""
+"""One in so many bytes of the buffers may receive large bodies of slow clients."""
 
 
 def connection_services(

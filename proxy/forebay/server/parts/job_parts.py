@@ -56,7 +56,7 @@ class JobParts:
     warmer: ObjectWarmer
     warm_ups: WarmUps
     node_reads: NodeReads
-    """The reads of all workers, for whoever subscribes."""
+    """The reads of all workers, for its subscribers."""
     prefetcher: Prefetcher
     """The prefetcher of this worker; `ahead` fetches in whichever worker owns the object."""
     ahead: NodePrefetcher
@@ -67,7 +67,7 @@ class JobParts:
     plans: NodePlans
     plan_resource: PlanResource
     kept_recordings: KeptRecordings | None
-    """None: another worker collects the reads of the node, and keeps what was recorded of them."""
+    """None: another worker collects the reads of the node, and keeps the recordings."""
     recordings: RecordingAccess
 
 

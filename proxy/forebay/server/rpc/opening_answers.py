@@ -23,7 +23,7 @@ from forebay.request.admission import GatewayPolicy
 from forebay.storage.memory.memory_tier import MemoryTier
 
 KEPT_SECONDS: Final = 2.0
-"""Seconds within which the calling worker's task goes on with an opening that was given up."""
+"""Seconds within which the calling worker's task may take over an opening that was given up."""
 _REQUESTER: Final = ""
 """Whose turns at the origin they take: see forebay.core.requester."""
 
@@ -90,7 +90,7 @@ class OpeningAnswers(OpeningConnection):
         opening.abandon()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The other worker has ended, or is about to connect again: nobody goes on with what it wanted."""
+        """Closes the openings of the other worker, which has ended, or is about to connect again."""
         super().connection_lost(exc)
         for opening in self._under_way:
             opening.close()

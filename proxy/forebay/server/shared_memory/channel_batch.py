@@ -56,7 +56,7 @@ class BatchConnection(RingConnection, Protocol):
         """Writes, if the client is still there."""
 
     def announce_slot(self, kind: int, flags: int, count: int, head: bytes, position: int, length: int) -> None:
-        """Sends a frame about a slot, and what follows it. Raises ConnectionError."""
+        """Sends a frame about a slot and the bytes behind it. Raises ConnectionError."""
 
     def abort(self) -> None:
         """Breaks the connection."""
@@ -245,7 +245,7 @@ class BatchReply:
         return self._batch.has_started
 
     async def start(self, status: int, _headers: HeaderPairs, _length: int | None) -> None:
-        """Declines the batch, whatever the status."""
+        """Declines the batch, with any status."""
         self._record.status = status
         self._channel.count("declined")
         self._channel.write(FRAME.pack(DECLINED, 0, 0, 0, 0, 0))

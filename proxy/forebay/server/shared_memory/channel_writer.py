@@ -71,7 +71,7 @@ class ChannelWriter:
         """The end of a stall, for which drains wait; None: no drain waits."""
         self.ring: ClientRing | None = None
         self.was_used = False
-        """Whether something was written since somebody took note of it."""
+        """Whether something was written since the last check for idle channels."""
         self._stall_timer = StallTimer(services.timers, services.limits.stall, self._unacknowledged, self.abort)
 
     # The connection
@@ -84,7 +84,7 @@ class ChannelWriter:
         transport.set_write_buffer_limits(0)
 
     def close(self) -> None:
-        """Lets go of the connection, which has ended; not of the ring."""
+        """Drops the connection, which has ended; not the ring."""
         self.transport = None
         self._stall_timer.close()
         self._end_waits()
@@ -96,7 +96,7 @@ class ChannelWriter:
         self.is_stalled = True
 
     def resume(self) -> None:
-        """The client has read what was written."""
+        """The client has read the written bytes."""
         self.is_stalled = False
         self._stall_timer.stop()
         self._end_waits()
@@ -112,11 +112,11 @@ class ChannelWriter:
         return self.is_stalled
 
     def write_now(self, pieces: Sequence[Buffer | bytes]) -> int:
-        """Writes what the client accepts at once. Raises ConnectionError."""
+        """Writes as much as the client accepts at once. Raises ConnectionError."""
         return write_now(self.transport, self._fd, pieces)
 
     async def drain(self) -> None:
-        """Waits until the client has read what was written, as others may meanwhile. Raises ConnectionError."""
+        """Waits until the client has read the written bytes; other tasks may wait as well. Raises ConnectionError."""
         while self.is_stalled and self.transport is not None:
             before = self._unacknowledged()
             if self._resumed is None:
@@ -211,7 +211,7 @@ class ChannelWriter:
         self.announce_slot(RING, 0, 0, head, position, length)
 
     def announce_slot(self, kind: int, flags: int, count: int, head: bytes, position: int, length: int) -> None:
-        """Sends a frame about a slot, and what follows it; the first time with the ring. Raises ConnectionError."""
+        """Sends a frame about a slot and the bytes behind it; the first time with the ring. Raises ConnectionError."""
         ring = self.ring
         if ring is None or self.transport is None:
             raise ConnectionResetError("the client has left")

@@ -14,7 +14,7 @@ from forebay.server.shared_memory.passed_files import PASSED_SHARE, PassedFile, 
 from forebay.storage.memory.shared_blocks import Arena
 
 CHECK_INTERVAL: Final = 1.0
-"""Seconds between two looks at what clients may have let go of."""
+"""Seconds between two checks for released rings and files."""
 
 ReadForm = Literal["inline", "ring", "memory", "segment", "batch", "declined"]
 """How a read of a channel was answered."""
@@ -68,7 +68,7 @@ class ClientMemory:
             return None
 
     def retire(self, ring: ClientRing) -> None:
-        """Closes the ring of a channel that has ended, as soon as the client has let go of it."""
+        """Closes the ring of a channel that has ended, once its client has released it."""
         if self._is_closed or not ring.memory.file.is_held():
             ring.close()
             return
@@ -87,7 +87,8 @@ class ClientMemory:
             channel.begin_draining()
 
     def check(self) -> None:
-        """Lets go of what no client has any more, and ends channels whose principal may have lost its rights."""
+        """Closes the rings and files that no client has any more, and ends channels whose principal may have lost its
+        rights."""
         for channel in list(self.channels):
             channel.check_policy()
         self.files.drop_released()
@@ -98,7 +99,7 @@ class ClientMemory:
         self._left = held
 
     def close(self) -> None:
-        """Lets go of everything. Clients keep what they have mapped."""
+        """Closes all rings and files. Clients keep their mappings."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()

@@ -85,14 +85,14 @@ class PassedFiles:
         return passed
 
     def drop_released(self) -> None:
-        """Lets go of the files that no client has."""
+        """Closes the files that no client has."""
         for passed in [each for each in self._by_arena.values() if not each.is_held()]:
             del self._by_arena[passed.arena]
             self.size -= passed.size
             passed.close()
 
     def close(self) -> None:
-        """Lets go of all files."""
+        """Closes all files."""
         for passed in self._by_arena.values():
             passed.close()
         self._by_arena.clear()

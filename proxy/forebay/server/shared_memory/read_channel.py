@@ -80,10 +80,10 @@ class ReadChannel(asyncio.Protocol):
         self.peer = peer
         self._client = ClientState(peer, _ExtentReceiver)
         self._received = b""
-        """Messages that are not read yet, and the front of one, behind those that are: cut off with the next bytes, as
-        each cut copies all that is behind it."""
+        """Received bytes: read messages, unread ones, and the front of one. The read ones are cut off with the next
+        bytes, as each cut copies the rest."""
         self._read_to = 0
-        """The end of those that are."""
+        """The end of the read messages."""
         self._waiting: deque[Message] = deque()
         """Requests that wait for their turn."""
         self._waiting_size = 0
@@ -111,7 +111,7 @@ class ReadChannel(asyncio.Protocol):
         self._watch_idle()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Lets go of everything that refers to the connection."""
+        """Drops everything that refers to the connection."""
         self._memory.channels.discard(self)
         self._received, self._read_to = b"", 0
         self._waiting.clear()
@@ -139,7 +139,7 @@ class ReadChannel(asyncio.Protocol):
         self._writer.pause()
 
     def resume_writing(self) -> None:
-        """The client has read what was written."""
+        """The client has read the written bytes."""
         self._writer.resume()
         self._answer_waiting()
 
@@ -317,7 +317,7 @@ class ReadChannel(asyncio.Protocol):
         self._idle_timer = timers.call_later(limits.idle_timeout, self._check_idle)
 
     def _check_idle(self) -> None:
-        """Ends a channel that nobody uses. One whose client holds a slot is in use."""
+        """Ends an idle channel. A channel is in use while its client holds a slot."""
         is_used = self._is_reading or bool(self._writer.ring)
         if is_used or self._writer.was_used:
             self._watch_idle()

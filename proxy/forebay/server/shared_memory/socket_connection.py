@@ -42,7 +42,7 @@ class SocketConnection(ClientConnection):
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Lets go of everything that refers to the connection."""
+        """Drops everything that refers to the connection."""
         self._channel_services.memory.plain_connections -= 1
         super().connection_lost(exc)
 

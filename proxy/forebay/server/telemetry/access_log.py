@@ -122,7 +122,7 @@ class AccessLog:
             self._timer = None
 
     def _start_writing(self) -> None:
-        """Has a thread write what is queued. Only while none is writing."""
+        """Has a thread write the queued lines. Only while no thread is writing."""
         self._stop_timer()
         hits, self._hits, records, self._records = self._hits, [], self._records, []
         last = [*_lines(hits), *(_line(record, now) for record, now in records)]
@@ -141,7 +141,8 @@ class AccessLog:
             self._start_timer()
 
     async def flush(self) -> None:
-        """Writes what is queued. Afterwards no thread is writing and no timer is due, even if others were cancelled."""
+        """Writes the queued lines. Afterwards no thread is writing and no timer is due, even if others were
+        cancelled."""
         while self._writing is not None or len(self):
             if self._writing is None:
                 self._start_writing()

@@ -77,7 +77,7 @@ class Metrics:
         self._read_states.append(read_state)
 
     def add_block_counts(self, tier: events.TierName, counts: BlockCounts) -> None:
-        """Adds what a tier counts by itself to the counters. The tier belongs to the event loop."""
+        """Adds the tier's own counts of blocks to the counters. The tier belongs to the event loop."""
         self._block_counts.append((tier, counts))
 
     def exposition(self) -> CooperativeWork[bytes]:
@@ -119,7 +119,7 @@ class Metrics:
         self._counters[name][labels] += by
 
     def counter(self, name: str) -> MutableMapping[Labels, int]:
-        """A counter by its labels, for what counts so often that a call is felt. On the event loop only."""
+        """Returns a counter by its labels, for counts so frequent that a call would cost. On the event loop only."""
         return self._counters[name]
 
     def time(self, name: str, seconds: float, *labels: str) -> None:
@@ -127,7 +127,7 @@ class Metrics:
         self._histograms[name][labels].add(seconds)
 
     def histogram(self, name: str, *labels: str) -> Histogram:
-        """A histogram, for what is timed in another thread than the event loop's: by one thread at a time."""
+        """Returns a histogram for times that another thread than the event loop's measures: one thread at a time."""
         return self._histograms[name][labels]
 
     def hit_counts(self, operation: str, status: int, rule: str, cache: CacheStatus, principal: str) -> HitCounts:
@@ -135,7 +135,7 @@ class Metrics:
         return self._hits.setdefault((operation, status, rule, cache, principal), HitCounts())
 
     def _fold(self) -> None:
-        """Adds what was counted apart to the counters. On the event loop only, as everything that counts requests."""
+        """Adds the separate counts to the counters. On the event loop only, as all counts of requests."""
         for (operation, status, rule, cache, principal), hits in self._hits.items():
             if hits.count:
                 source = "ssd" if cache == "hit-ssd" else "memory"

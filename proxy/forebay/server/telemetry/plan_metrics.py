@@ -10,7 +10,7 @@ class CountedPlans:
         self._metrics = metrics
 
     def count_entries(self, result: str, by: int) -> None:
-        """Counts entries by what became of them."""
+        """Counts entries by their result."""
         self._metrics.count("forebay_plan_entries_total", result, by=by)
 
     def count_fetched(self, blocks: int, size: int) -> None:

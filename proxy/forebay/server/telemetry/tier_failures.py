@@ -23,7 +23,7 @@ LOG_INTERVAL: Final = 60.0
 FAILING_SECONDS: Final = 120.0
 """Seconds after a failure for which a tier counts as failing."""
 MOST_KINDS: Final = 64
-"""Kinds that are told apart; beyond them, the kinds that were quiet for a minute are dropped."""
+"""The most kinds of failures; beyond them, the kinds that were quiet for a minute are dropped."""
 
 _VARYING: Final = re.compile(r"'[^']*'|\d{5,}")
 

@@ -37,7 +37,7 @@ class HeadOwner(Protocol):
         ...
 
     def count_attached(self, name: ObjectName, size: int) -> None:
-        """Counts `size` bytes more (or fewer) for what is attached to a head, and evicts what no longer fits."""
+        """Counts `size` bytes more (or fewer) for the attachments of a head, and evicts heads beyond the bound."""
         ...
 
 

@@ -60,7 +60,7 @@ class MemoryHeads:
     def __init__(self) -> None:
         self._kept: OrderedDict[ObjectName, _KeptHead] = OrderedDict()
         self._transient: OrderedDict[ObjectName, None] = OrderedDict()
-        """The one that began to pass, or was looked up, longest ago first."""
+        """The least recently used first."""
         self.used = 0
         self.transient_used = 0
 
@@ -102,7 +102,7 @@ class MemoryHeads:
             self.transient_used += size
 
     def drop(self, name: ObjectName) -> int:
-        """Drops a head that is kept, and returns what it was counted as."""
+        """Drops a kept head. Returns the bytes of its charge."""
         self.clear_transient(name)
         cost = self._kept.pop(name).cost
         self.used -= cost
@@ -131,10 +131,10 @@ class MemoryHeads:
         return max(0, self.transient_used - transient_window(capacity)) if self._transient else 0
 
     def oldest_transient(self) -> ObjectName:
-        """Returns the transient one that goes first."""
+        """Returns the transient head that is evicted next."""
         return next(iter(self._transient))
 
 
 def head_cost(name: ObjectName, head: Head) -> int:
-    """Returns what a head is counted as, without what is attached to it."""
+    """Returns the charge of a head, in bytes, without its attachments."""
     return HEAD_OVERHEAD + head_texts(name, head)

@@ -79,7 +79,7 @@ class MemoryTier:
         self.ahead = PrefetchedBlocks(0)
         """Blocks fetched ahead of their readers, in a budget of their own."""
         self.attachments: list[HeadAttachments[Any]] = []
-        """The tables of what readers attach to heads. A table adds itself."""
+        """The tables of attachments to heads. A table adds itself."""
         self.arenas = Arenas(capacity)
         """The files of promoted blocks."""
         self.promotion = Promotion(self)
@@ -125,7 +125,7 @@ class MemoryTier:
         return len(self._ghosts)
 
     def admit(self, block: BlockId, buffer: Buffer) -> None:
-        """Keeps a block, whole, as the most recently used. One that is larger than the tier is not kept."""
+        """Keeps a whole block as the most recently used one. A block that is larger than the tier is dropped."""
         if len(buffer) + BLOCK_OVERHEAD > self._capacity:
             return
         if block in self._blocks:
@@ -202,7 +202,7 @@ class MemoryTier:
         return self.arenas.allocate(length, self._capacity - self.used, group)
 
     def replace(self, block: BlockId, old: Buffer, new: Buffer) -> bool:
-        """Keeps `new`, the same bytes elsewhere, in place of `old`. Returns False if `old` is not what is kept."""
+        """Keeps `new`, with the same bytes, in place of `old`. Returns False if the tier does not have `old`."""
         if self._blocks.get(block) is not old or not self.arenas.accepts(new):
             return False
         self._blocks[block] = new
@@ -234,7 +234,7 @@ class MemoryTier:
         self._evict_excess()
 
     def count_attached(self, name: ObjectName, size: int) -> None:
-        """Counts `size` bytes more (or fewer) for what is attached to a head, and evicts what no longer fits."""
+        """Counts `size` bytes more (or fewer) for the attachments of a head, and evicts heads beyond the bound."""
         self._used += size
         self.heads.count(name, size)
         if size > 0:
@@ -296,7 +296,7 @@ class MemoryTier:
         return size
 
     def _drop_head(self, name: ObjectName) -> None:
-        """Drops a head and what is attached to it."""
+        """Drops a head and its attachments."""
         for table in self.attachments:
             table.drop(name)
         self._used -= self.heads.drop(name)

@@ -40,7 +40,7 @@ class MemoryPool:
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.used = 0
-        """Bytes of its blocks, with what they cost beside."""
+        """Bytes of its blocks, with their overhead."""
         self.last_read = 0.0
         self._bands: dict[int, dict[BlockId, int]] = {}
         """The cost of each block."""
@@ -119,7 +119,7 @@ class PooledBlocks:
         return band_of(block_priority(self._seed(block.object), block.number), FINENESS)
 
     def share_of(self, pool: Pool) -> MemoryPool:
-        """Returns the share of a pool, which somebody reads in."""
+        """Returns the share of a pool after a read in it."""
         share = self._pools.get(pool.name)
         if share is None:
             share = self._pools[pool.name] = MemoryPool(pool)

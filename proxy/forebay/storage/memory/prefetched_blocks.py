@@ -109,8 +109,8 @@ class PrefetchedBlocks:
         self._openings[name] += 1
 
     def close_opening(self, name: ObjectName) -> list[tuple[BlockId, Buffer]]:
-        """The object is open, and the blocks that are expected of it are claimed. Returns those that landed and are
-        not: they are for the tiers."""
+        """Ends the opening of an object, whose expected blocks are claimed. Returns the landed blocks without a claim,
+        which are for the tiers."""
         self._openings[name] -= 1
         if not self._openings[name]:
             del self._openings[name]

@@ -33,7 +33,7 @@ from forebay.core.names import BlockId
 from forebay.storage.slab_allocator import allocate_buffer, slot_length
 
 MIN_SHARED_BYTES: Final = 128 << 10
-"""Bytes of an answer from which on it pays: below, handing over pages costs what copying them costs."""
+"""The least bytes of a response for which sharing pages is faster than copying them."""
 HUGE: Final = 2 << 20
 """Bytes of a huge page. Where it is of another length (ARM with large pages), the kernel refuses."""
 _MADV_COLLAPSE: Final = 25
@@ -74,7 +74,7 @@ class Arena:
         self.capacity, self._huge, self._closed = capacity, huge, closed
         self.fd = -1
         self._mapping: tuple[int, int] | None = None
-        """Address and length of what was reserved; the file is mapped within."""
+        """Address and length of the reserved range; the file is mapped inside it."""
         self._address = 0
         # The following is the book-keeping of storage.memory.arenas.
         self.end = self.counted = 0

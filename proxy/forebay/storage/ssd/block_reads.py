@@ -107,7 +107,7 @@ class BlockReader:
         within: Span,
         read: Callable[[SegmentFile, BlockLocation, bytes], _T | Busy | Corrupt],
     ) -> _T | Busy | Miss:
-        """Returns what `read` makes of the block's record; Miss if there is none, or it does not verify."""
+        """Returns the result of `read` for the block's record; Miss if there is none, or it does not verify."""
         if not 0 <= within.start < within.stop <= length:
             return MISS
         address = self._addressing.block_address(block)

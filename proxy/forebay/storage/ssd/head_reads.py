@@ -25,7 +25,7 @@ class HeadReader:
         observe: Observe,
         report_failure: Callable[[str, Exception], None],
     ) -> None:
-        """`report_failure`: called with what was done, and with what the index failed with."""
+        """`report_failure`: called with an operation and the error of the index."""
         self._index = opened.index
         self._addressing = opened.addressing
         self._references = opened.references

@@ -69,7 +69,7 @@ class ReferenceBits:
 
 
 def read_mark(path: Path) -> int:
-    """Returns the mark in the file of a directory that nobody has open: 0, DISOWNED or SUSPECT."""
+    """Returns the mark in the file of a directory: 0, DISOWNED or SUSPECT. No process may have it open."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         return int.from_bytes(file.read(1), "big")
     return 0

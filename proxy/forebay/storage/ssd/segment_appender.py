@@ -129,7 +129,7 @@ class SegmentAppender:
         self._space.set_size(self._number, self._offset)
 
     def _abandon(self) -> None:
-        """Ends a segment after a failed write: what reached the file is unknown. Reclaim deletes it later."""
+        """Ends a segment after a failed write: an unknown part of it reached the file. Reclaim deletes it later."""
         if self._file is not None:
             self._space.set_size(self._number, self._segments.size(self._number))
         self._file = None

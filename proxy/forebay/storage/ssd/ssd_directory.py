@@ -166,7 +166,7 @@ class SsdDirectory:
         sync_directory(self.path)
 
     def discard(self) -> None:
-        """Sets all content aside, at once whatever its size. Raises OSError."""
+        """Discards all content, at once for any size. Raises OSError."""
         self.disown()
         heap = self.discarded / secrets.token_hex(8)
         for content in (self.index, self.segments, self.references):

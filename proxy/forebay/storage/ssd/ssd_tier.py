@@ -250,11 +250,11 @@ class SsdTier:
 
     @property
     def pins(self) -> SsdPins:
-        """The pins, and what they have."""
+        """The pins, and their space."""
         return self._pins
 
     def use_pins(self, pins: PinSet) -> None:
-        """Replaces all pins. What is cached of new ones is looked for in the background."""
+        """Replaces all pins. Cached blocks of new pins are gathered in the background."""
         self._pins.use(pins)
         self._queue.wake()
 

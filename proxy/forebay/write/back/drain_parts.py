@@ -44,7 +44,7 @@ def compose_drain(
     persisted: Callable[[AcceptedWrite], None],
     stopped: Callable[[RecordId, AcceptedWrite, PersistOutcome], None],
 ) -> DrainParts:
-    """Makes the parts. `persisted`: called for a write that the origin has; `stopped`: for one that is left to a
+    """Makes the parts. `persisted`: called for a write at the origin; `stopped`: for a write that waits for a
     person."""
     at_origin = OriginUploads(origin.origins, state.pending, origin.rate)
     own_uploads = OwnUploads(worker.peers, state.journal, at_origin.abort)

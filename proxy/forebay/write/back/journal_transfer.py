@@ -95,7 +95,7 @@ class JournalTransfer:
         return report
 
     def _is_present(self, each: CheckedWrite) -> bool:
-        """Whether the endpoint has what the last write of an object makes."""
+        """Whether the endpoint has the result of the last write of an object."""
         facts, found = each.write.facts, self._head(each.write.name)
         if facts is None or found is None:
             return facts is None and found is None
@@ -137,7 +137,8 @@ class JournalTransfer:
             raise TransferRefused(newer, same_second)
 
     def _is_known(self, found: Mapping[str, Any], pending: Sequence[CheckedWrite]) -> bool:
-        """Whether an object is what these writes make or replace, or what an earlier write of the journal has made."""
+        """Whether an object is the result of these writes, the version that they replace, or the result of an earlier
+        write of the journal."""
         first = pending[0].write
         etags = filter(None, (first.replaces, *self._settled.get(first.name, ())))
         return any(same_etag(found["ETag"], etag) for etag in etags) or any(
@@ -145,7 +146,7 @@ class JournalTransfer:
         )
 
     def _head(self, name: ObjectName) -> Mapping[str, Any] | None:
-        """What the endpoint had at the first look."""
+        """The endpoint's version at the first look."""
         if name not in self._found:
             with self._failures(name):
                 self._found[name] = self._look(name)

@@ -56,7 +56,7 @@ class JournalWatch:
         self._own_uploads = own_uploads
         self._on_full = on_full
         self.is_started = False
-        """Whether what is pending is shown here."""
+        """Whether the pending writes are shown here."""
         self._is_stale = False
         """Whether another worker has begun while this one read the journal."""
 

@@ -44,7 +44,7 @@ class FlushReport(NamedTuple):
 
 
 class NodeFlush:
-    """A flush of what was written until `latest`, on the node's clock."""
+    """A flush of the writes until `latest`, on the node's clock."""
 
     def __init__(self, shown: ShownRecords, pending: PendingObjects, bucket: str, prefix: str, latest: int) -> None:
         self._shown = shown

@@ -137,11 +137,11 @@ class RecordExchange:
             self._shown.show(entry, record, payload, is_recovered=False)
 
     def receive_unsettled(self, message: Document) -> None:
-        """Notes what another worker can't settle. Raises PeerUnavailable for a malformed message."""
+        """Notes another worker's failure to settle a write. Raises PeerUnavailable for a malformed message."""
         self._shown.note_unsettled(*_decode_reason(message))
 
     def receive_stopped(self, message: Document) -> None:
-        """Notes what another worker has left to a person. Raises PeerUnavailable for a malformed message."""
+        """Notes that another worker's write waits for a person. Raises PeerUnavailable for a malformed message."""
         self._shown.note_stopped(*_decode_reason(message))
 
     def receive_settled(self, message: Document) -> None:

@@ -239,7 +239,7 @@ class WriteBack:
 
     @property
     def backlog(self) -> Backlog:
-        """What is acknowledged and not yet at the origin."""
+        """The writes that are acknowledged and not yet at the origin."""
         now = self._worker.clock()
         stopped = [entry.is_conflict for entry in self.drainer.stopped]
         return backlog_of(self.shown.sums, self.shown.oldest(now), stopped, now)

@@ -22,7 +22,7 @@ from forebay.write.invalidation import Invalidator
 
 @dataclass(frozen=True, slots=True)
 class JournalState:
-    """The journal, and what this worker knows to be in it."""
+    """The journal, and this worker's view of its content."""
 
     journal: Journal
     origins: RecordOrigins
@@ -32,7 +32,7 @@ class JournalState:
 
 @dataclass(frozen=True, slots=True)
 class OriginAccess:
-    """The way to the origin, and what it has."""
+    """The way to the origin, and its known versions."""
 
     origins: Origins
     forwarder: Forwarder

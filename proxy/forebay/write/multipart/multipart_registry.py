@@ -236,7 +236,7 @@ def _part_document(part: KnownPart, file: SpooledFile | None) -> Document:
 
 
 def _part_of(document: Document) -> KnownPart:
-    """Raises what peers.peer_codec.decode translates."""
+    """Raises the errors of peers.peer_codec.decode."""
     digest, path, staged = decode_digest(document), document["path"], document["staged"]
     return KnownPart(
         str(document["etag"]),

@@ -20,7 +20,7 @@ from forebay.server.admin.worker.worker_recordings import WorkerRecordings
 
 
 class WorkerJobs(JobVerbs):
-    """Answers from the jobs of a worker. They take what pins, plans and recordings name."""
+    """Answers from the jobs of a worker. Jobs resolve the names of pins, plans and recordings."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class WorkerJobs(JobVerbs):
         self._recordings = recordings
 
     async def start_job(self, order: WarmOrder) -> Job | None:
-        """Pins what is to be pinned, or nothing of it, and starts the job in this worker."""
+        """Pins all prefixes of the order, or none if one is refused, and starts the job in this worker."""
         order = await pin_order(self._pins, order)
         lists = [self._warm_ups.lists.pop(list_id) for list_id in order.lists]
         recordings = filter(None, map(parse_object_url, order.recordings))

@@ -27,7 +27,7 @@ _BAD_NAME: Final = "the name of a recording has up to 128 letters, digits, '.', 
 
 
 class WorkerRecordings(RecordingVerbs):
-    """Answers the admin port. An operator's uploads belong to nobody."""
+    """Answers the admin port. An operator's uploads have no owner."""
 
     def __init__(self, recordings: RecordingAccess) -> None:
         self._recordings = recordings

@@ -28,7 +28,7 @@ class WorkerWrites(WriteVerbs):
         self._backlog = backlog
 
     async def flush_writes(self, bucket: str, prefix: str = "", wait: float = 0.0, before: str = "") -> Flushed | None:
-        """Waits until what is pending under a prefix is at the origin; None: there is no journal."""
+        """Waits until the pending writes under a prefix are at the origin. None: there is no journal."""
         if self._backlog is None:
             return None
         try:

@@ -85,7 +85,7 @@ class LmdbFile:
         return self._used.count(1)
 
     def prepare_reads(self, *, of_all: bool) -> None:
-        """Makes the kernel read all of the file in the background, or nothing but what is read."""
+        """Has the kernel read all of the file ahead, in the background; or read nothing ahead."""
         os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_WILLNEED if of_all else os.POSIX_FADV_RANDOM)
 
     def tables(self) -> dict[str, Tree]:

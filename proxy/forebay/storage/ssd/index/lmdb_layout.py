@@ -60,7 +60,7 @@ _TREES_AT: Final = HEADER + _META_START.size
 
 
 class PageDamaged(IndexDamaged):
-    """A page is not what it should be."""
+    """A page is damaged."""
 
 
 class Tree(NamedTuple):

@@ -18,11 +18,11 @@ class StoredObject(NamedTuple):
     cached: int
     """Bytes of the head's generation."""
     cursor: bytes
-    """Where a listing goes on after this object."""
+    """The cursor of the next object."""
 
 
 class StoredObjects:
-    """Lists an index. Blocks, and raises what that raises (INDEX_ERRORS)."""
+    """Lists an index. Blocks, and raises the errors of the index (INDEX_ERRORS)."""
 
     def __init__(self, index: Index, addressing: Addressing) -> None:
         self._index, self._addressing = index, addressing

@@ -56,8 +56,7 @@ class PinGatherer:
         self._pages: Iterator[list[_StrayBlock]] = iter(())
 
     def step(self) -> bool:
-        """Looks at some blocks, and moves those that are elsewhere. Returns whether there may be more. Raises
-        lmdb.Error."""
+        """Checks some blocks, and moves those in other segments. Returns whether more may follow. Raises lmdb.Error."""
         if self._version != self._pins.version or self._pins.has_room_again:
             self._pins.forget_refusals()
             self._version = self._pins.version

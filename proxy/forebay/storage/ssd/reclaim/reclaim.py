@@ -91,8 +91,8 @@ class Reclaim:
         self._hand = b""
         self._is_shrinking = False
         self._allowance = 0
-        """Bytes in LRU order that may still be rewritten. Some of what was not used up is left to the next segment: it
-        may hold one block only."""
+        """Bytes in LRU order that may still be rewritten. The next segment gets some of the unused ones: it may have a
+        single large block."""
 
     @property
     def is_running(self) -> bool:

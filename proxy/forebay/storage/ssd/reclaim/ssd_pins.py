@@ -120,7 +120,7 @@ class SsdPins:
 
     @property
     def is_over_share(self) -> bool:
-        """Whether pinned blocks take more than their quota of the capacity, whatever room the disk has."""
+        """Whether pinned blocks take more than their quota of the capacity. Free space of the disk does not matter."""
         return self._used > self._view.pins.quota_of(self._space.capacity)
 
     @property
@@ -144,7 +144,7 @@ class SsdPins:
         return False
 
     def forget_refusals(self) -> None:
-        """Forgets which pins had no room: all their blocks are about to be looked at."""
+        """Forgets which pins had no room: all their blocks are about to be checked again."""
         self._refused = {}
 
     def _refuse(self, pin: Pin) -> None:

@@ -17,7 +17,7 @@ class SsdPool:
         self.refusals = 0
         """Blocks that were refused since one below the threshold was admitted, or the threshold rose."""
         self.is_recorded = False
-        """Whether its row says what is known here."""
+        """Whether its row in the index is up to date."""
 
     @property
     def is_epoch(self) -> bool:
@@ -26,7 +26,7 @@ class SsdPool:
 
     @property
     def admits_all(self) -> bool:
-        """Whether whatever is read is admitted."""
+        """Whether every block that is read is admitted."""
         return not self.is_epoch
 
     @property

@@ -41,13 +41,14 @@ from forebay.storage.ssd.segments.space_accounting import SpaceAccounting
 QUOTA_MARGIN: Final = 128
 """A quota is filled up to one part in so many: other processes may be writing."""
 MARGIN: Final = 4
-"""The marginal band stops one in so many of a segment's bytes below what lasts: the index's size is not constant."""
+"""The marginal band stops below the lasting capacity, by one in so many of a segment's bytes: the index's size is not
+constant."""
 ROOM_SHARE: Final = 128
 """A threshold rises if there is room for one in so many of the pool's bytes."""
 QUOTA_EXCESS: Final = 16
 """A pool may be beyond its quota by one in so many bytes, for the moment that its own blocks take to go."""
 SAMPLED_SEGMENTS: Final = 4
-"""Segments of a pool that are looked at for reads."""
+"""Segments of a pool in a check for reads."""
 DEAD_SHARE: Final = 8
 """A segment is compacted once one in so many of its bytes is dead."""
 
@@ -65,7 +66,7 @@ class SegmentVictim(NamedTuple):
 
     number: int
     is_compacted: bool = False
-    """Whether what is live in it stays: it goes for its dead bytes. Else it goes with what a stable share has in it."""
+    """Whether its live blocks stay, and only its dead bytes are freed. Else its blocks of a stable share go with it."""
 
 
 class SsdPools:
@@ -105,7 +106,7 @@ class SsdPools:
         return SegmentLabel(pool.id, band_of(priority, FINENESS))
 
     def admits(self, label: SegmentLabel, size: int) -> bool:
-        """Returns whether a block of `size` bytes is admitted, as far as is known. Somebody has read it."""
+        """Returns whether a block of `size` bytes, which was read, is admitted by the latest measurements."""
         if label is PLAIN:  # nearly all are, and all of these are admitted
             self._plain.last_read = self._clock()
             return True
@@ -152,7 +153,7 @@ class SsdPools:
             pool.used = used.get(pool.id, 0)
 
     def has_room_for(self, label: SegmentLabel, size: int, planned: int) -> bool:
-        """Returns whether a block is written, by what was just measured. `planned`: bytes of the batch before it."""
+        """Returns whether a block is written, by a new measurement. `planned`: bytes of the batch before it."""
         pool = self._pools.get(label.pool)
         if pool is None:
             return True

@@ -23,7 +23,7 @@ class SegmentUse:
         self._references = references
 
     def was_read(self, numbers: list[int]) -> bool:
-        """Returns whether one of the first blocks of these segments was read since it was looked at last."""
+        """Returns whether one of the first blocks of these segments was read since the last check."""
         # All marks are looked at, so that all are cleared.
         return sum(map(self._marks, numbers)) > 0
 

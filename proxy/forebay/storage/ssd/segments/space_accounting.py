@@ -74,7 +74,7 @@ class SpaceAccounting:
 
     @property
     def largest_record(self) -> int:
-        """Bytes of the largest record that is admitted. One that is larger than a segment has a segment of its own."""
+        """Bytes of the largest admitted record. A record that is larger than a segment has a segment of its own."""
         return self.limit // BLOCK_SHARE
 
     @property
@@ -103,7 +103,7 @@ class SpaceAccounting:
         return self.used + size <= self.limit
 
     def set_disk(self, disk: DiskSpace) -> None:
-        """Records the space of the file system, which bounds what may be used."""
+        """Records the space of the file system, which bounds the tier."""
         room = self.used + disk.free
         self.disk = disk
         self._disk_limit = room - min(SEGMENT_BYTES, room // DISK_RESERVE)
@@ -117,7 +117,7 @@ class SpaceAccounting:
         return self._segments.get(number, 0)
 
     def knows(self, number: int) -> bool:
-        """Returns whether a segment is counted: not one that another process has begun since."""
+        """Returns whether a segment is counted; a new one of another process may not be."""
         return number in self._segments
 
     def label_of(self, number: int) -> SegmentLabel:

@@ -98,7 +98,7 @@ class Verification:
     clock: Callable[[], float]
     """Seconds since the epoch, as the kernel's."""
     on_corrupt: Callable[[bytes, BlockLocation, str], None]
-    """Receives the address, location and reason of a block that is not what it should be. From any thread."""
+    """Called with the address, location and reason of a damaged block. From any thread."""
 
 
 class VerifiedExtent:
@@ -116,7 +116,7 @@ class VerifiedExtent:
         self._state, self._address, self._row, self._verification = state, address, row, verification
 
     def is_unchanged(self) -> bool:
-        """Returns whether the file is as it was when its bytes were last looked at. Raises OSError."""
+        """Returns whether the file is as it was at the last check of its bytes. Raises OSError."""
         return self.file.state() == self._state
 
     def is_verified(self, start: int, stop: int) -> bool:

@@ -95,7 +95,7 @@ class JournalRoom:
 
     @property
     def used(self) -> int:
-        """Bytes of the journal's files, as far as is known."""
+        """Bytes of the journal's files, by the latest measurement."""
         self._measure_if_old()
         return self._filled
 
