@@ -1,4 +1,4 @@
-"""`forebay check-journal`: what a journal holds, and whether it is whole, without a running Forebay."""
+"""`forebay check-journal`: lists and verifies the records of a journal, without a running Forebay."""
 
 import sys
 import time

@@ -1,7 +1,7 @@
-"""The signed probe: whether the origin accepts a key, asked by a ListBuckets, and what its clock says.
+"""The signed probe: a ListBuckets that shows whether the origin accepts a key, and the origin's clock.
 
-Past the breaker and the turns, over a connection of its own: it answers for a key, whatever else is under way. The
-unsigned probe, which asks whether the origin can be reached at all, is forebay.origin.reachability's.
+It takes no turn, passes no breaker and has its own connection: its result is about the key alone. The unsigned probe,
+which shows whether the origin can be reached, is in forebay.origin.reachability.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""The origin's credentials: a fixed key, what the provider chain of the AWS SDKs finds, or none.
+"""The origin's credentials: a fixed key, the credentials of the AWS SDKs' provider chain, or none.
 
 The chain (environment, profile, SSO, web identity, container, instance) is aiobotocore's, which also refreshes:
-https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html. It is asked on each use, because that
-costs nothing until a refresh is due. It is imported on a thread when it is first needed: a worker that starts answers
+https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html. Each use calls it, which
+costs nothing until a refresh is due. Its first use imports it on a thread: a worker that starts answers
 hits at once, and botocore is 200 modules in 10 MiB of memory.
 
 No secret is logged or raised here.

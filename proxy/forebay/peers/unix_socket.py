@@ -1,4 +1,4 @@
-"""Unix sockets between the workers of a node: where they are, who may connect, and how a hung process is ended.
+"""Unix sockets between the workers of a node: their paths, the check of the peer's user, and the end of hung processes.
 
     $TMPDIR/forebay-node-XXXX/    mode 0700, an unguessable name
         worker-0, worker-1, ...   a new process binds worker-N.<instance id> and renames it

@@ -1,8 +1,8 @@
-"""Journals of earlier starts that the configuration does not name any more, and that still hold writes.
+"""Former journals: journals of earlier starts that still have writes, and are not in the configuration any more.
 
-A Forebay without `[journal]`, or with another path, neither carries out what is in the old directory nor shows it to
-readers. Nor does one whose journal has gone, as its disk is not mounted, know of the writes there. So each start notes
-its journal's path in `server.state_dir`:
+A Forebay without `[journal]`, or with another path, neither carries out the writes in the old directory nor shows them
+to readers. The same goes for a journal on a disk that is not mounted. So each start notes the path of its journal in
+`server.state_dir`:
 
     journals      a path a line: this start's, and those of earlier ones that still hold records
 """

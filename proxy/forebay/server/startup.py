@@ -1,4 +1,4 @@
-"""The startup of a process that serves: the garbage collector pauses meanwhile, and freezes what stays.
+"""The startup of a serving process: the garbage collector pauses meanwhile, and freezes the long-lived objects.
 
     pause_collector ──> imports ──> parts are made, sockets listen ──> freeze_long_lived ──> serving
 

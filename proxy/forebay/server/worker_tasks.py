@@ -1,4 +1,4 @@
-"""The background tasks of one worker: what it does once after its start, and what it checks every few seconds."""
+"""The background tasks of one worker: once after its start, and every few seconds."""
 
 import asyncio
 import logging

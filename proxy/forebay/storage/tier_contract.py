@@ -1,4 +1,4 @@
-"""The contract of a tier: what it guarantees, and what its caller does.
+"""The contract of a tier: the duties of its caller, and the tier's guarantees.
 
 A tier keeps blocks and heads, and may lose any of them at any time. It never raises: a failure inside is a miss, an
 event and a counter. The caller guarantees that
@@ -8,7 +8,7 @@ event and a counter. The caller guarantees that
 
 The tier guarantees that
 
-- what it returns for a BlockId is what was admitted under that BlockId, byte for byte, or nothing;
+- a look-up of a BlockId returns the bytes admitted under that BlockId, or nothing;
 - after `forget` (awaited where it is async) no process returns anything of the object, also after a crash.
 """
 

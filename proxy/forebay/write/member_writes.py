@@ -7,8 +7,8 @@
 
 Only keys under a rule with `packed` are locked, whether they are members or not: a pack may be published meanwhile.
 
-What this node does not carry, or has lost, it can't order: a write around it that comes between the look of a DELETE
-and the DELETE is an object that readers may see before the member is hidden.
+A node orders its own writes alone. A write around it may come between the check of a DELETE and the DELETE: readers may
+see that object before the member is hidden.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence

@@ -1,4 +1,5 @@
-"""Tracked writes: what is recorded of a body on its way to the origin, and done with it once the origin has confirmed.
+"""Tracked writes: the facts gathered from a body on its way to the origin, and their use after the origin's
+confirmation.
 
     PutObject                  digested, staged        the digest is recorded for the version, the blocks installed
     UploadPart                 digested, staged,       the part is added to the multipart registry

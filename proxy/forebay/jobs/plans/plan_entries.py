@@ -1,14 +1,14 @@
-"""The entries of a plan, on disk: millions of keys cost no memory but what is about to be read.
+"""The entries of a plan, in files: only the entries near the reader take memory, of millions of keys.
 
     a directory     keys       the keys as UTF-8, each followed by a line feed
                     offsets    where each begins: u32, little-endian, one more than there are keys
                     ranges     first and last byte of each, two u64; absent where every entry is a whole object
                     indices    u32 into another directory's keys; such a plan has neither keys nor offsets of its own
-                    plan.json  what else is known (jobs.plans.plan_store)
+                    plan.json  the plan's other fields (jobs.plans.plan_store)
 
-All files are written once and never changed. They are read in windows, by pread, in a thread; what a window needs is in
-the page cache or one disk read away. They are hints, so nothing is fsynced: sizes that do not fit one another mean that
-the plan is lost.
+All files are written once and never changed. They are read in windows, by pread, in a thread; the bytes of a window
+are in the page cache, or take one read of the disk. A plan is a hint, so nothing is fsynced: if the sizes of its files
+contradict each other, the plan is lost.
 """
 
 import os

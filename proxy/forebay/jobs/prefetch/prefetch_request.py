@@ -1,4 +1,4 @@
-"""Prefetch requests: bytes that are about to be read, the outcomes of fetching them, and who carries them out."""
+"""Prefetch requests: bytes to fetch ahead of their reader, the outcomes, and the interface of a prefetcher."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias

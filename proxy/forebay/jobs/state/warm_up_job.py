@@ -1,11 +1,11 @@
-"""The state of one warm-up job, and what its end depends on.
+"""The state of one warm-up job, and its end.
 
     queued ──> running ──> done every object of the job is in the cache, whole
                       ├──> failed       some object is not; or there is no object; or the listing failed
                       └──> cancelled
 
-A *check* is a job that fetches nothing: it lists, and counts what is cached. A job that ends with its process, unended,
-is queued again by the next one (jobs.state.job_store).
+A *check* is a job that fetches nothing: it lists, and counts the cached objects. The next process queues an unended job
+again (jobs.state.job_store).
 """
 
 from dataclasses import dataclass, field

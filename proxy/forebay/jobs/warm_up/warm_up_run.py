@@ -1,6 +1,6 @@
 """One warm-up job from its listing to its end.
 
-    lists, listing ──> inventory ──> N loops over its entries ──> what is cached of it at the end
+    lists, listing ──> inventory ──> N loops over its entries ──> count of the cached objects at the end
                           │            (jobs.warm_up.warm_up_fetch)   (jobs.warmer.cache_residency)
                           └─ position, every few seconds ──> the job's record (jobs.state.job_store)
 

@@ -1,4 +1,4 @@
-"""Warm-up at the owner: pieces of objects that another worker warms, because it owns them, many in one call.
+"""Warm-up at the owner: another worker warms pieces of its own objects, many in one call.
 
     job's worker    pieces [[bucket, key, start, stop], ...] ──────────> owner: warms them, one after the other
                     report(number, progress)  <── rows, many in a document ──┘

@@ -1,5 +1,5 @@
-"""The objects of a listing as readers see them, for warm-ups: with the members of packs, without what a pending write
-has deleted. Objects that are pending and not at the origin yet are left out: they are here already."""
+"""Shown objects: the objects of a listing for a warm-up. Members of packs are added; objects with a pending deletion
+are left out, and so are pending objects that the origin does not have: their bytes are here already."""
 
 from collections.abc import AsyncGenerator, Callable
 

@@ -1,6 +1,6 @@
-"""The receive buffer of a loop: what arrives at any connection to the origin is received into it first.
+"""The receive buffer of a loop: all connections to the origin receive into it first.
 
-Large enough for a head and all of a small object, which so come at once (docs/decisions/0039).
+It has room for a head and a whole small object, which one receive call thus brings (docs/decisions/0039).
 """
 
 from typing import Final

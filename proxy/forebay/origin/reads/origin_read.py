@@ -1,4 +1,4 @@
-"""Origin reads: what a GET or HEAD of an object asks the origin for."""
+"""Origin reads: the GET or HEAD of an object at the origin, as headers of its request."""
 
 from typing import Literal, NamedTuple
 

@@ -1,13 +1,13 @@
-"""Partial content: whether a 206 is what was requested, and what it says it is. Pure. RFC 9110, 14.4 and 15.3.7.
+"""Partial content: whether a 206 matches its request and describes its own bytes. Pure. RFC 9110, 14.4 and 15.3.7.
 
-Many clients look at neither Content-Range nor the status of what they get, and put the bytes where they had meant
-them. So a 206 that contradicts itself or its request is a broken response, whether or not it is cached:
+Many clients check neither the status nor the Content-Range of a response, and store the bytes at the requested
+position. So a 206 that contradicts itself or its request is a broken response, whether or not it is cached:
 
     without a Content-Range, or with one that can't be           broken
     Content-Length and Content-Range disagree                    broken
     another range than requested, or none was requested          broken
     an empty part of an object                                   passed on: no Content-Range describes no byte
-    multipart/byteranges                                         not looked at: its parts say what they are
+    multipart/byteranges                                         not checked: its parts have ranges of their own
 
 A range that is requested past the end of the object is clipped to the total of the response.
 """

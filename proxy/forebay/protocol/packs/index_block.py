@@ -1,4 +1,4 @@
-"""A block of an index: some members in the order of their keys, as columns, deflated but for what does not shrink.
+"""A block of an index: some members in the order of their keys, in columns, deflated except for those of hashes.
 
     u32 size of the deflated part   deflated part   n * 8 digest   m * 16 MD5
 

@@ -1,6 +1,5 @@
-"""The verbs that one worker and a node of several answer alike: the configuration in force, and what is cached. How it
-takes effect in the workers is that of worker_control and workers.node_control.
-"""
+"""The verbs that a single worker and a node of several share: the configuration in force, and the cached objects. Their
+effect in the workers is in worker_control and workers.node_control."""
 
 import asyncio
 import logging

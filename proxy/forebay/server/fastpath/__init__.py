@@ -1,1 +1,2 @@
-"""The fast lane: hits without a task, a framework or a copy of the body; and what it keeps to recognise them."""
+"""The fast lane: hits without a task, a framework or a copy of the body, and the templates that recognise their
+requests."""

@@ -1,4 +1,4 @@
-"""The client state: what the fast lane keeps for one connection. It proves nothing about the client."""
+"""The client state: the fast lane's facts about one connection. It proves nothing about the client."""
 
 from collections.abc import Callable
 from typing import Protocol

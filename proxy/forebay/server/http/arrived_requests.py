@@ -1,10 +1,10 @@
-"""What has arrived in the kernel when a worker is told to end, and is answered all the same.
+"""Arrived requests: requests in the kernel at the end of a worker, which are still answered.
 
     listening socket: connections that are not accepted yet    ──> accepted, then the socket is closed
     connection: bytes of a request that are not read yet       ──> read, then idle connections end
 
-The kernel resets a connection whose socket is closed with either, and its client gets no answer to a request that came
-before the end. What comes while the last turns of the loop run may still be reset, as with any server.
+If a socket is closed with either, the kernel resets the connection, and the client gets no answer to a request that
+arrived before the end. A request that arrives during the last turns of the loop may still be reset, as with any server.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Writes to the socket of a client, past the transport: what it accepts at once, and what it has yet to acknowledge."""
+"""Writes to the socket of a client, past the transport, and the count of unacknowledged bytes."""
 
 import contextlib
 import fcntl

@@ -1,5 +1,4 @@
-"""The parts of jobs in one worker: those that fetch ahead of reads or by order, and the resources that clients use for
-it.
+"""The parts of jobs in one worker: warm-up, plans, recordings, read-ahead, data sets, and their resources for clients.
 
 Data sets, plans and recordings use the reads of the node (`NodeReads`), which are collected in one worker.
 """

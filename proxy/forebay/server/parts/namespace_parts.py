@@ -1,5 +1,4 @@
-"""The parts of namespaces in one worker: pages of listings from the origin, with what the journal and packs add to
-them, and the snapshots that are kept of them."""
+"""The parts of namespaces in one worker: pages of the origin with pending writes and packs, and their snapshots."""
 
 from dataclasses import dataclass
 

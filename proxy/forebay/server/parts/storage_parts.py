@@ -1,5 +1,4 @@
-"""The parts of storage in one worker: the tiers with their pins, the journal, and the buffers and spools that bound
-what requests hold."""
+"""The parts of storage in one worker: the tiers with their pins, the journal, and the budget of buffers and spools."""
 
 import secrets
 from dataclasses import dataclass

@@ -1,6 +1,5 @@
-"""The RPC methods of key locks: what other workers ask about the writes that this one carries. The server side of
-write.key_locks.
-"""
+"""The RPC methods of key locks: other workers' questions about this worker's writes. The server side of
+write.key_locks."""
 
 from collections.abc import Sequence
 

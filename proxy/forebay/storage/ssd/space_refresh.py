@@ -1,7 +1,7 @@
-"""Rereads what other processes have written to a shared directory: the sizes and labels of segments, the thresholds.
+"""The space refresh rereads other processes' changes to a shared directory: sizes and labels of segments, thresholds.
 
-Ends own segments that another process is to reclaim: one that is above a threshold now, or whose pin is gone. Used by
-the writer's thread.
+It ends this process's own segments that another process is to reclaim: those above a threshold now, or without their
+pin. For the writer's thread.
 """
 
 import time

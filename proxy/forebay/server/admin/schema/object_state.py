@@ -1,4 +1,4 @@
-"""What the workers know of an object, for its explanation, as Explanation has it."""
+"""The state of one object in the workers, for its Explanation."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,6 @@
-"""The sum of the stats of several workers: of the node that they are, those that have exited included.
+"""The sum of the stats of a node's workers, with the counters of those that have exited.
 
-The counters of workers that have exited remain in it, their gauges do not. What the workers share (the SSD tier, the
-journal) is counted once.
+The gauges of exited workers are not in it. Shared parts (the SSD tier, the journal) are counted once.
 """
 
 from collections import Counter

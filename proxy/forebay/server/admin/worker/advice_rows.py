@@ -1,7 +1,7 @@
-"""The rows of GET /v1/advice: the space that the tiers have for a data set, and what the policy advises.
+"""The rows of GET /v1/advice: the space of the tiers for each data set, and the policy's advice.
 
-What a tier keeps of a set is less than its size: each block and each head costs something beside its bytes, which
-matters for small objects. Under `lru`, memory is charged with the heads of all objects of the set before it has space
+A tier keeps less of a set than the tier's size: each block and each head has an overhead, which matters for small
+objects. Under `lru`, memory is charged with the heads of all objects of the set before it has space
 for blocks; under `epoch` with those of the objects that it keeps blocks of (storage.memory.memory_heads).
 """
 

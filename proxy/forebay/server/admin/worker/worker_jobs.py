@@ -1,4 +1,4 @@
-"""The admin port's verbs about jobs, over one worker: it runs those that it was told to start."""
+"""The admin port's verbs about jobs, over one worker, which runs the jobs."""
 
 from collections.abc import Callable
 

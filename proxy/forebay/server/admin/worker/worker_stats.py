@@ -1,4 +1,4 @@
-"""The stats of one worker: what its parts have counted and hold, as the admin port shows it."""
+"""The stats of one worker: the counts and gauges of its parts, for the admin port."""
 
 import time
 from dataclasses import replace
