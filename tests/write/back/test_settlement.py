@@ -110,6 +110,12 @@ async def test_an_answer_without_an_etag_keeps_the_acknowledged_one() -> None:
     assert ("install", '"acknowledged"') in rig.steps
 
 
+async def test_what_was_staged_as_it_was_sent_is_not_read_again() -> None:
+    rig = _Rig()
+    await rig.settlement.persisted(WRITE, RECORD, PersistOutcome("done", is_staged=True))
+    assert rig.steps[:2] == [("install", '"acknowledged"'), "installed"]
+
+
 @pytest.mark.parametrize("why", ["replaced", "deleted", "gone"])
 async def test_nothing_is_cached_that_readers_do_not_see(why: str) -> None:
     deletion = AcceptedWrite("delete", NAME, WriteInterval(3, 4))

@@ -55,6 +55,7 @@ def compose_drain(
         preparation,
         cached.invalidator,
         origin.versions,
+        cached.tiers.stage,
         origin.rate,
         records.proofs.learn,
     )

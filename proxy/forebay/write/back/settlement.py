@@ -9,14 +9,14 @@ drainer.
 import logging
 from collections.abc import Callable, Sequence
 
-from forebay.core.byte_ranges import block_count, block_span
 from forebay.core.heads import Head
-from forebay.core.names import BlockId, ObjectName
+from forebay.core.names import ObjectName
 from forebay.metadata.staged_objects import StagedBody
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart
 from forebay.write.back.drain.persist_outcome import PersistOutcome, unsettled_reason
+from forebay.write.back.drain.staging_reader import StagingReader
 from forebay.write.back.pending.accepted_write import AcceptedWrite
 from forebay.write.back.pending.shown_records import ShownRecords
 from forebay.write.back.record_exchange import RecordExchange
@@ -53,7 +53,9 @@ class Settlement:
         current = self._pending.current(write.name)
         if current is not None and current.record == record and current.head is not None:
             etag = outcome.etag or current.head.version.etag
-            await self._install(write.name, current.head, current.parts, etag)
+            if not outcome.is_staged:
+                await self._stage(write.name, current.head, current.parts)
+            await self._install(write.name, current.head, etag)
         try:
             await self.settle(self._shown.with_upload(record), is_persisted=True)
         except OSError as error:
@@ -79,14 +81,15 @@ class Settlement:
             _log.warning("the body %s can't be removed now, and nothing needs it: %s", body.id, error.strerror)
         self._on_removed(sum(body.size for body in bodies if body not in failures))
 
-    async def _install(self, name: ObjectName, head: Head, parts: Sequence[BodyPart], etag: str) -> None:
-        """Puts the blocks into the tiers, and the head that the origin has. `parts`: the object's bytes."""
+    async def _stage(self, name: ObjectName, head: Head, parts: tuple[BodyPart, ...]) -> None:
+        """Puts the blocks into the tiers. `parts`: the object's bytes."""
         try:
-            for number in range(block_count(head.size, head.block_size)):
-                span = block_span(number, head.block_size, head.size)
-                buffer = await self._pending.read_parts(parts, span)
-                self._tiers.stage(BlockId(name, head.generation, number), buffer)
+            async for _ in StagingReader(self._pending, self._tiers.stage, name, head, parts).read():
+                pass
         except (OSError, BodyDamaged) as error:
             _log.warning("%s is at the origin, but is not cached: %s", name.path, error)
+
+    async def _install(self, name: ObjectName, head: Head, etag: str) -> None:
+        """Puts the head that the origin has into the tiers, behind the blocks."""
         self._staged.install(name, StagedBody(head.generation, head.block_size, head.size, etag))
         await self._staged.wait_installed(name)

@@ -30,6 +30,8 @@ class _ScriptedOrigin:
     def __init__(self) -> None:
         self.outcomes: dict[str, list[PersistOutcome]] = {}
         self.attempts: list[tuple[str, bool]] = []
+        self.first: list[bool] = []
+        """Whether each attempt was told that it is the first."""
 
     async def prepare(self, write: AcceptedWrite) -> PreparedUpload | PersistOutcome | None:
         return None
@@ -38,9 +40,16 @@ class _ScriptedOrigin:
         return None
 
     async def commit(
-        self, write: AcceptedWrite, version: PendingVersion, prepared: PreparedUpload | None, *, may_be_done: bool
+        self,
+        write: AcceptedWrite,
+        version: PendingVersion,
+        prepared: PreparedUpload | None,
+        *,
+        may_be_done: bool,
+        is_first: bool,
     ) -> PersistOutcome:
         self.attempts.append((write.name.key, may_be_done))
+        self.first.append(is_first)
         return self.outcomes.get(write.name.key, [DONE]).pop(0)
 
 
@@ -138,6 +147,15 @@ async def test_only_a_stuck_write_can_be_discarded() -> None:
     assert rig.settled == ["after"]
 
 
+@pytest.mark.parametrize("is_recovered", [False, True])
+async def test_only_the_first_attempt_is_told_that_it_is(is_recovered: bool) -> None:
+    rig = _Rig()
+    rig.origin.outcomes["a"] = [PersistOutcome("failed"), PersistOutcome("failed"), DONE]
+    rig.add("a", 0, 1, is_recovered=is_recovered)
+    await rig.tasks.wait_idle()
+    assert rig.origin.first == [True, False, False]
+
+
 async def test_a_recovered_write_may_be_done_already() -> None:
     rig = _Rig()
     rig.add("a", 1, 2, is_recovered=True)
@@ -197,11 +215,17 @@ class _HeldOrigin(_ScriptedOrigin):
         return PreparedUpload("upload", [])
 
     async def commit(
-        self, write: AcceptedWrite, version: PendingVersion, prepared: PreparedUpload | None, *, may_be_done: bool
+        self,
+        write: AcceptedWrite,
+        version: PendingVersion,
+        prepared: PreparedUpload | None,
+        *,
+        may_be_done: bool,
+        is_first: bool,
     ) -> PersistOutcome:
         if write.kind == "put" and write.size > LARGE:
             await self._hold()
-        return await super().commit(write, version, prepared, may_be_done=may_be_done)
+        return await super().commit(write, version, prepared, may_be_done=may_be_done, is_first=is_first)
 
 
 @pytest.mark.parametrize("kind", ["put", "complete"])

@@ -49,6 +49,9 @@ class _NoReaders:
     async def invalidate(self, _affected: object, _keep: object = None, *, write: int | None = None) -> None:
         pass
 
+    def stage(self, _block: object, _buffer: object) -> None:
+        pass
+
     def made(self, _name: ObjectName, _etag: str) -> None:
         pass
 
@@ -70,6 +73,7 @@ class _HourlyRig:
             UploadPreparation(cast("OriginUploads", nobody), PendingUploads(), OwnUploads(Peers())),
             cast("Invalidator", nobody),
             cast("OriginVersions", nobody),
+            nobody.stage,
         )
         pauses = RetryPauses(self.tasks, lambda _: "origin", self._sleep)
         self.drainer = Drainer(persister, self._settle, self.tasks, pauses)

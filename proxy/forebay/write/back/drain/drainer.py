@@ -230,7 +230,11 @@ class Drainer:
         is_large = entry.write.kind == "put" and entry.write.size > LARGE
         async with self._bodies if is_large else self._steps:
             outcome = await self._persister.commit(
-                entry.write, entry.version, entry.prepared, may_be_done=entry.may_be_done
+                entry.write,
+                entry.version,
+                entry.prepared,
+                may_be_done=entry.may_be_done,
+                is_first=entry.attempts == 0,
             )
         if outcome.is_upload_gone:
             entry.prepared = None

@@ -26,7 +26,8 @@ PARALLEL_PARTS: Final = 4
 """Parts of one upload under way at a time."""
 DOCUMENT: Final = 64 << 10
 """Bytes of an answer that are read."""
-_PIECE: Final = 1 << 20
+READ_SIZE: Final = 1 << 20
+"""Bytes of a body that are read at a time."""
 _LEAST_PIECE: Final = 64 << 10
 _PIECES_PER_SECOND: Final = 16
 """Of a rate, at least."""
@@ -66,7 +67,7 @@ class OriginUploads:
             *name,
             query=(("partNumber", str(part.part.origin_number)), ("uploadId", origin_id)),
             headers=part.part.headers,
-            body=paced_pieces(self._pending, part.bytes, part.part.size, self._rate) if part.part.size else None,
+            body=self._pieces_of(part) if part.part.size else None,
             content_length=part.part.size,
             payload_hash=(part.part.sha256 or UNSIGNED_PAYLOAD) if part.part.size else EMPTY_SHA256,
             operation="UploadPart",
@@ -80,6 +81,9 @@ class OriginUploads:
         if not is_opaque and is_another(etag, part.part.etag):
             raise OriginBroken(f"a part has the ETag {etag} in place of {part.part.etag}")
         return etag
+
+    def _pieces_of(self, part: PendingPart) -> AsyncIterator[Piece]:
+        return paced(pieces_of(self._pending, part.bytes, part.part.size), self._rate)
 
     async def abort(self, name: ObjectName, origin_id: str) -> bool:
         """Aborts an upload, if that is possible. Returns whether it is gone. Never raises."""
@@ -100,26 +104,21 @@ class OriginUploads:
             return document
 
 
-def paced_pieces(
-    pending: PendingObjects, parts: tuple[BodyPart, ...], size: int, rate: ByteRate | None
-) -> AsyncIterator[Piece]:
+def paced(pieces: AsyncIterator[Piece], rate: ByteRate | None) -> AsyncIterator[Piece]:
     """Yields the bytes of a body that is sent to the origin, not faster than `rate` with all others. A client that
-    waits for it does not wait for the rate as well. Raises OSError, BodyDamaged."""
+    waits for it does not wait for the rate as well. Raises what `pieces` raises."""
     if rate is None or requester.get() != BACKGROUND:
-        return pieces_of(pending, parts, size)
-    return _paced(pending, parts, size, rate)
+        return pieces
+    return _paced(pieces, rate)
 
 
-async def _paced(
-    pending: PendingObjects, parts: tuple[BodyPart, ...], size: int, rate: ByteRate
-) -> AsyncIterator[Piece]:
+async def _paced(pieces: AsyncIterator[Piece], rate: ByteRate) -> AsyncIterator[Piece]:
     """In pieces so small that each of many bodies goes on every few seconds: an origin ends a request that is silent
     for longer (S3: 20 s)."""
-    step = max(_LEAST_PIECE, min(_PIECE, rate.rate // _PIECES_PER_SECOND))
-    for start in range(0, size, _PIECE):
-        end = min(start + _PIECE, size)
-        content = memoryview(await pending.read_parts(parts, Span(start, end)))
-        for at in range(0, end - start, step):
+    step = max(_LEAST_PIECE, min(READ_SIZE, rate.rate // _PIECES_PER_SECOND))
+    async for read in pieces:
+        content = memoryview(read)
+        for at in range(0, len(content), step):
             piece = content[at : at + step]
             await rate.acquire(len(piece))
             yield piece
@@ -127,6 +126,6 @@ async def _paced(
 
 async def pieces_of(pending: PendingObjects, parts: tuple[BodyPart, ...], size: int) -> AsyncIterator[Piece]:
     """Yields the bytes of a body in the journal. Raises OSError, BodyDamaged."""
-    for start in range(0, size, _PIECE):
-        piece = await pending.read_parts(parts, Span(start, min(start + _PIECE, size)))
+    for start in range(0, size, READ_SIZE):
+        piece = await pending.read_parts(parts, Span(start, min(start + READ_SIZE, size)))
         yield piece

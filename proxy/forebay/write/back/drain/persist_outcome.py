@@ -40,6 +40,8 @@ class PersistOutcome:
     """The status of the origin's refusal; 0: there was none."""
     code: str = ""
     """Its code; likewise."""
+    is_staged: bool = False
+    """Whether the blocks of the object were staged in the tiers as they were sent."""
     is_unanswered: bool = False
     """Whether the origin could not be reached, or gave no answer."""
 

@@ -15,10 +15,11 @@
 with the acknowledged one, so a write is never repeated over somebody else's object.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
+from forebay.core.buffers import Piece
 from forebay.core.byte_rate import ByteRate
 from forebay.core.errors import ForebayError, S3Error
 from forebay.core.heads import HeaderPairs
@@ -35,10 +36,11 @@ from forebay.protocol.xml.s3_documents import (
     completion_document,
     embedded_error,
 )
-from forebay.storage.journal.pending_objects import BodyPart, PendingObjects, PendingVersion
-from forebay.write.back.drain.origin_uploads import DOCUMENT, paced_pieces
+from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
+from forebay.write.back.drain.origin_uploads import DOCUMENT, paced, pieces_of
 from forebay.write.back.drain.origin_versions import OriginVersions
 from forebay.write.back.drain.persist_outcome import PersistOutcome, acknowledged_etag, judge, judge_failure
+from forebay.write.back.drain.staging_reader import Stage, StagingReader
 from forebay.write.back.drain.upload_preparation import PreparedUpload, UploadPreparation
 from forebay.write.back.pending.accepted_write import AcceptedWrite, WriteKind
 from forebay.write.back.pending.object_metadata import has_same_metadata
@@ -50,6 +52,8 @@ _OPERATIONS: Final[dict[WriteKind, str]] = {
     "delete": "DeleteObject",
     "complete": "CompleteMultipartUpload",
 }
+_LARGEST_BLOCK: Final = 4 << 20
+"""Bytes of a block that is staged as it is sent: each body that is under way holds one."""
 
 
 class Persister:
@@ -62,11 +66,13 @@ class Persister:
         preparation: UploadPreparation,
         invalidator: Invalidator,
         versions: OriginVersions,
+        stage: Stage,
         rate: ByteRate | None = None,
         learn: Callable[[str, Headers], None] = lambda _bucket, _headers: None,
     ) -> None:
-        """`rate`: at which bodies are sent. `learn`: called with a bucket and the headers of the answer to a write of
-        it that was carried out."""
+        """`stage`: keeps blocks that are read to be sent. `rate`: at which bodies are sent. `learn`: called with a
+        bucket and the headers of the answer to a write of it that was carried out."""
+        self._stage = stage
         self._rate = rate
         self._learn = learn
         self._origins = origins
@@ -96,14 +102,23 @@ class Persister:
             return judge_failure(error)
 
     async def commit(
-        self, write: AcceptedWrite, version: PendingVersion, prepared: PreparedUpload | None, *, may_be_done: bool
+        self,
+        write: AcceptedWrite,
+        version: PendingVersion,
+        prepared: PreparedUpload | None,
+        *,
+        may_be_done: bool,
+        is_first: bool,
     ) -> PersistOutcome:
-        """Takes the step that everybody sees. Never raises."""
+        """Takes the step that everybody sees. Never raises. `is_first`: no attempt was made before. Its body is staged
+        as it is sent, and those of later ones are not, so that an origin that refuses does not wear the SSD out."""
         try:
             found = await self._look(write, may_be_done=may_be_done)
             if isinstance(found, PersistOutcome):
                 return await self._found(write, found, version)
-            outcome = await self._commit_on(found, write, version, prepared)
+            outcome = await self._commit_on(
+                found, write, version, prepared, self._reader(write, version) if is_first else None
+            )
             await self._end(prepared, outcome)
             return self._noted(write, outcome)
         except (ForebayError, OSError) as error:
@@ -147,13 +162,19 @@ class Persister:
             await self._preparation.end(prepared)
 
     async def _commit_on(
-        self, conditions: HeaderPairs, write: AcceptedWrite, version: PendingVersion, prepared: PreparedUpload | None
+        self,
+        conditions: HeaderPairs,
+        write: AcceptedWrite,
+        version: PendingVersion,
+        prepared: PreparedUpload | None,
+        reader: StagingReader | None,
     ) -> PersistOutcome:
-        """Takes the step if the origin still has what was seen there, as far as it compares."""
+        """Takes the step if the origin still has what was seen there, as far as it compares. `reader`: of the body that
+        is sent first."""
         operation = _OPERATIONS[write.kind]
         conditions = self._conditional.usable(write.name, operation, conditions)
         try:
-            outcome = await self._commit(write, version, prepared, conditions)
+            outcome = await self._commit(write, version, prepared, conditions, reader)
         except S3Error as error:  # of the adapter of OSS, which sends no If-Match
             outcome = judge_failure(error)
         if conditions and outcome.status in NOT_COMPARED:
@@ -215,10 +236,11 @@ class Persister:
         version: PendingVersion | None,
         prepared: PreparedUpload | None,
         conditions: HeaderPairs,
+        reader: StagingReader | None = None,
     ) -> PersistOutcome:
         """`version` None: nobody sees the write yet."""
         async with self._origins.uploads(write.name.bucket).turn(write.size if prepared is None else 0):
-            return await self._take_step(write, version, prepared, conditions)
+            return await self._take_step(write, version, prepared, conditions, reader)
 
     async def _take_step(
         self,
@@ -226,6 +248,7 @@ class Persister:
         version: PendingVersion | None,
         prepared: PreparedUpload | None,
         conditions: HeaderPairs,
+        reader: StagingReader | None,
     ) -> PersistOutcome:
         head = version.head if version is not None else None
         affected, keep = (write.name,), head.generation if head is not None else None
@@ -236,7 +259,8 @@ class Persister:
                 await self._invalidator.invalidate(affected, keep, write=number)
 
             parts = version.parts if version is not None else ()
-            request = self._request(write, parts, prepared, begin)
+            pieces = pieces_of(self._pending, parts, write.size) if reader is None else reader.read()
+            request = self._request(write, pieces, prepared, begin)
             async with await self._origins.send(request._replace(headers=(*request.headers, *conditions))) as answer:
                 document, status, etag = await answer.read(DOCUMENT), answer.status, answer.headers.get("ETag", "")
                 is_opaque = has_opaque_etags(answer.headers)
@@ -251,12 +275,23 @@ class Persister:
             fields = completed_fields(document)
             outcome = judge(write, status, fields.get("ETag", ""), document, is_opaque=is_opaque)
             return replace(outcome, checksums=completed_checksums(fields))
-        return judge(write, status, etag, document, is_opaque=is_opaque)
+        outcome = judge(write, status, etag, document, is_opaque=is_opaque)
+        return replace(outcome, is_staged=reader is not None and reader.is_at_end)
+
+    def _reader(self, write: AcceptedWrite, version: PendingVersion) -> StagingReader | None:
+        """Returns the reader that stages the body of a PUT; None: it has none that readers see, or blocks so large that
+        they are not to be held while they are sent."""
+        head = version.head
+        if write.kind != "put" or head is None or self._pending.current(write.name) is not version:
+            return None
+        if not 0 < head.block_size <= _LARGEST_BLOCK:
+            return None
+        return StagingReader(self._pending, self._stage, write.name, head, version.parts)
 
     def _request(
         self,
         write: AcceptedWrite,
-        parts: tuple[BodyPart, ...],
+        pieces: AsyncIterator[Piece],
         prepared: PreparedUpload | None,
         begin: Callable[[], Awaitable[None]],
     ) -> OriginRequest:
@@ -278,7 +313,7 @@ class Persister:
             "PUT",
             *write.name,
             headers=write.headers,
-            body=paced_pieces(self._pending, parts, write.size, self._rate) if write.size else None,
+            body=paced(pieces, self._rate) if write.size else None,
             content_length=write.size,
             payload_hash=(write.sha256 or UNSIGNED_PAYLOAD) if write.size else EMPTY_SHA256,
             operation="PutObject",
