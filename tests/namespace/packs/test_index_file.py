@@ -58,6 +58,21 @@ async def test_tombstones_of_other_blocks_count_where_one_is_damaged() -> None:
         await index.find("000000")
 
 
+async def test_a_tombstone_counts_once_its_block_can_be_read() -> None:
+    """The page was damaged on its way from the disk; it is read once more."""
+    content = index_bytes([member("a"), member("b", 1024)])
+    start = open_index(content).span(0).start
+    fd = os.memfd_create("index")
+    os.write(fd, content)
+    os.pwrite(fd, bytes([content[start] ^ 1]), start)
+    index = IndexFile(NAME, '"etag"', fd, open_index(content))
+    await index.hide([Tombstone("b", SHARDS[0].key, 1024)])
+    with pytest.raises(MalformedPack):
+        await index.find("b")
+    os.pwrite(fd, content[start : start + 1], start)
+    assert (await index.find("a"), await index.find("b"), index.members) == (member("a"), None, 1)
+
+
 async def test_a_block_that_is_not_cached_is_waited_for() -> None:
     index = index_of("a")
     assert index.find_nowait("a") == "unknown"

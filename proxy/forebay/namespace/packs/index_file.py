@@ -45,6 +45,8 @@ class IndexFile:
         self._decoded: OrderedDict[int, MemberBlock] = OrderedDict()
         self._hidden: dict[int, int] = {}
         """The deleted members of each block that has some, by the number of the block: a bit for each member."""
+        self._unplaced: dict[int, list[Tombstone]] = {}
+        """The tombstones for each block that could not be read, until it can be."""
         self.applied: set[str] = set()
         """The keys of the objects whose tombstones it knows."""
         weakref.finalize(self, os.close, fd)
@@ -100,14 +102,18 @@ class IndexFile:
                 continue
             try:
                 block = await self.block(number)
-            except MalformedPack:
-                continue  # no member of this block can be read
-            position = block.position_of(key)
-            if position is None:
+            except MalformedPack:  # no member of this block can be read, now
+                self._unplaced.setdefault(number, []).append(Tombstone(key, shard, offset))
                 continue
-            member = block.member(position)
-            if (self.shards[member.shard].key, member.offset) == (shard, offset):
-                self._hidden[number] = self._hidden.get(number, 0) | 1 << position
+            self._hide_in(number, block, Tombstone(key, shard, offset))
+
+    def _hide_in(self, number: int, block: MemberBlock, tombstone: Tombstone) -> None:
+        position = block.position_of(tombstone.key)
+        if position is None:
+            return
+        member = block.member(position)
+        if (self.shards[member.shard].key, member.offset) == (tombstone.shard, tombstone.offset):
+            self._hidden[number] = self._hidden.get(number, 0) | 1 << position
 
     async def block(self, number: int) -> MemberBlock:
         """Returns a block. Raises MalformedPack, StorageError."""
@@ -129,6 +135,8 @@ class IndexFile:
         block = self._decoded[number] = self.index.decode(number, bytes(content))
         if len(self._decoded) > _REMEMBERED:
             self._decoded.popitem(last=False)
+        for tombstone in self._unplaced.pop(number, ()):
+            self._hide_in(number, block, tombstone)
         return block
 
 
