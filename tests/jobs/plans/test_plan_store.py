@@ -1,6 +1,7 @@
 """The plan store: plans are there whole or not at all, survive a restart, and are read in windows."""
 
 import asyncio
+import errno
 import os
 from array import array
 from collections.abc import AsyncIterator
@@ -11,13 +12,14 @@ import pytest
 
 from forebay.core.errors import S3Error
 from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries, PlanEntry
-from forebay.jobs.plans.plan_files import locked_plans, plan_id
+from forebay.jobs.plans.plan_files import PlanFiles, locked_plans, plan_id
 from forebay.jobs.plans.plan_key_lists import key_list_id
 from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
 from forebay.jobs.plans.plan_window import PlanStart
 from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access
+from harness.file_calls import FileCalls
 
 OWNER = Principal("p", (Grant(Pattern("b/open/**"), frozenset({Access.READ})),))
 ALL = Principal("p", (Grant(Pattern("**"), frozenset({Access.READ})),))
@@ -90,6 +92,49 @@ async def test_a_plan_replaces_one_of_its_name(tmp_path: Path) -> None:
     await receive(store, b"b\nc\n")
     assert await entries_of(store) == [PlanEntry("b"), PlanEntry("c")]
     assert len(names_in(tmp_path)) == 1
+
+
+async def test_a_plan_is_there_while_another_replaces_it(tmp_path: Path) -> None:
+    """At every call that changes a file: the process may be killed there, or the call fail."""
+    store, points = PlanStore(tmp_path), list[tuple[str, bool]]()
+    file = tmp_path / record().id / "plan.json"
+    with FileCalls(lambda point: points.append((point, file.exists()))).watched():  # the thread begins in here
+        await receive(store, b"a\n")
+        points.clear()
+        await receive(PlanStore(tmp_path), b"b\nc\n")
+    assert {point for point, is_there in points if not is_there} == set()
+    assert len(points) > 10
+    assert await entries_of(store) == [PlanEntry("b"), PlanEntry("c")]
+
+
+@pytest.mark.parametrize("error", [errno.EINVAL, errno.ENOSYS])
+async def test_a_plan_is_replaced_where_names_can_not_be_exchanged(tmp_path: Path, error: int) -> None:
+    """By file systems like NFS, or the kernel."""
+
+    def refuse(_first: Path, _second: Path) -> None:
+        raise OSError(error, os.strerror(error))
+
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "keys").write_bytes(b"before")
+    async with PlanFiles(tmp_path, exchange=refuse) as files:
+        files.append("keys", b"behind")
+        await files.keep("kept")
+    assert (tmp_path / "kept" / "keys").read_bytes() == b"behind"
+    assert names_in(tmp_path) == ["kept"]
+
+
+async def test_a_plan_that_can_not_replace_another_leaves_it(tmp_path: Path) -> None:
+    def refuse(_first: Path, _second: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "keys").write_bytes(b"before")
+    async with PlanFiles(tmp_path, exchange=refuse) as files:
+        files.append("keys", b"behind")
+        with pytest.raises(S3Error, match="can't be kept"):
+            await files.keep("kept")
+    assert (tmp_path / "kept" / "keys").read_bytes() == b"before"
+    assert names_in(tmp_path) == ["kept"]
 
 
 async def test_a_body_that_breaks_off_leaves_the_plan_before_it(tmp_path: Path) -> None:

@@ -3,17 +3,21 @@
     append ──> memory ──flush_excess──> new-<random>/ ──keep──> <id>/ or keys-<id>/, in place of one that was there
                                              └── anything else: removed
 
-So under its name a directory is whole. Until then it is locked, so the lock tells whether its writer has ended; and its
-file `order` says which of two was kept first. No clock is asked, as that can be set.
+So under its name a directory is whole, and there at every moment: it takes the other's place in one step
+(https://man7.org/linux/man-pages/man2/rename.2.html, RENAME_EXCHANGE), where the file system can do that. Until then
+it is locked, so the lock tells whether its writer has ended; and its file `order` says which of two was kept first. No
+clock is asked, as that can be set.
 """
 
 import asyncio
+import ctypes
+import errno
 import fcntl
 import logging
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -28,6 +32,11 @@ _LATEST: Final = ".order"
 """The `order` of the directory that was kept last."""
 _BUFFER_SIZE: Final = 1 << 20
 """Bytes that are kept before they are written, of all files of a plan together."""
+_RENAMEAT2: Final = ctypes.CDLL(None, use_errno=True).renameat2
+_AT_FDCWD: Final = -100
+_RENAME_EXCHANGE: Final = 2
+_CANNOT_EXCHANGE: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+"""The file system or the kernel exchanges no names."""
 
 
 def plan_id(bucket: str, principal: str, name: str) -> str:
@@ -67,12 +76,21 @@ def remove_abandoned(root: Path) -> None:
                     os.close(descriptor)
 
 
+def exchange_names(first: Path, second: Path) -> None:
+    """Has two directories change their names in one step. Raises OSError: FileNotFoundError where one is not there."""
+    names = os.fsencode(first), os.fsencode(second)
+    if _RENAMEAT2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE):
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error), str(second))
+
+
 class PlanFiles:
     """The files of a directory that is being written, removed again unless it is kept. Made with what is written first:
     each turn of a thread is half a millisecond of a reader who waits for the plan to be accepted."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, exchange: Callable[[Path, Path], None] = exchange_names) -> None:
         self._root = root
+        self._exchange = exchange
         self._directory = root / f"new-{secrets.token_hex(8)}"
         self._locked: int | None = None
         """The descriptor of the directory, once it is made."""
@@ -151,9 +169,17 @@ class PlanFiles:
         replaced = self._directory.with_name(f"{self._directory.name}-old")
         with locked_plans(self._root):
             (self._directory / _ORDER).write_text(str(_next_order(self._root)))
-            with suppress(FileNotFoundError):
-                target.rename(replaced)
-            self._directory.rename(target)
+            try:
+                self._exchange(self._directory, target)
+                replaced = self._directory
+            except FileNotFoundError:
+                self._directory.rename(target)
+            except OSError as error:
+                if error.errno not in _CANNOT_EXCHANGE:
+                    raise
+                with suppress(FileNotFoundError):
+                    target.rename(replaced)
+                self._directory.rename(target)
         shutil.rmtree(replaced, ignore_errors=True)
 
 
