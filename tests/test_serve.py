@@ -197,7 +197,7 @@ async def test_sighup_reloads_the_configuration_and_reopens_the_log(tmp_path: Pa
             assert (await configured.client.request("GET", target)).status == 403
             configured.write(server=to_file, rest="[memory]\nsize = 1\n[limits]\nrequests = 0\n")
             process.signal(signal.SIGHUP)
-            await process.wait_for_output("limits.requests: got 0, allowed: a whole number; from 1 to")
+            await process.wait_for_output("): got 0, allowed: a whole number; from 1 to")
             assert "nothing has changed" in process.output
             assert (await configured.client.request("GET", target)).status == 403
             configured.file.unlink()
@@ -282,7 +282,7 @@ async def test_workers_that_fail_to_start_end_the_command(
 
 
 REFUSED = [
-    (["--origin", "http://127.0.0.1:1"], {}, "auth.keys: got [], allowed: at least one: [[auth.keys]]"),
+    (["--origin", "http://127.0.0.1:1"], {}, "auth.keys: must be given: at least one: [[auth.keys]]"),
     (["--origin", "http://127.0.0.1:1", "--open", "--listen", "0.0.0.0:1"], {}, "server.listen: got '0.0.0.0:1'"),
     (["--origin", "127.0.0.1:1", "--open"], {}, "origin.endpoint: got '127.0.0.1:1', allowed: http:// or https://"),
     (["--origin", "http://127.0.0.1:1", "--open", "--ssd", "/x"], {}, "ssd.size: must be given: a size"),

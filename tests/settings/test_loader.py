@@ -150,14 +150,28 @@ def test_a_refusal_names_the_variable_of_its_value() -> None:
     rules = '[{"path": "**", "freshness": "60"}]'
     problems = refused(MINIMAL, {"FOREBAY_MEMORY__SIZE": "4G", "FOREBAY_RULES": rules})
     assert str(problems["memory.size"]).startswith("memory.size (from FOREBAY_MEMORY__SIZE): got '4G', allowed: a size")
-    assert problems["rules[0].freshness"].variable == "FOREBAY_RULES"
+    assert problems["rules[0].freshness"].source == "from FOREBAY_RULES"
     secret = {"FOREBAY_AUTH__KEYS": '[{"id": "t", "secrte": "tell-nobody"}]'}
     assert all("tell-nobody" not in str(problem) for problem in refused(ORIGIN, secret).values())
 
 
+def test_a_refusal_names_the_line_of_its_value() -> None:
+    text = MINIMAL + '[[rules]]\npath = "**"\nfreshness = "60"\n'
+    found = str(refused(text)["rules[0].freshness"])
+    assert found.startswith(f"rules[0].freshness (line {text.count(chr(10))}): got '60', allowed: ")
+    (problem,) = refused(text.replace('"60"', '"60s"') + "[memory]\nsize = 1\n", {}, {"memory.size": "4G"}).values()
+    assert problem.source is None, "the flag is refused, not the file's value"
+
+
+def test_text_without_quotation_marks_gets_advice() -> None:
+    (problem,) = refused("[origin]\nendpoint = https://s3.amazonaws.com\n").values()
+    place = "the configuration file, line 2, column 12"
+    assert str(problem) == f"{place}: not TOML: Invalid value (text stands in quotation marks)"
+
+
 def test_a_flag_is_no_variable() -> None:
     (problem,) = refused(MINIMAL, {"FOREBAY_MEMORY__SIZE": "1GiB"}, {"memory.size": "4G"}).values()
-    assert problem.variable is None
+    assert problem.source is None
 
 
 def test_an_unknown_flag_is_refused() -> None:
@@ -550,9 +564,9 @@ def test_all_problems_are_told_at_once() -> None:
     assert error.value.where == "server.listn"
     lines = str(error.value).splitlines()
     assert [line.partition(":")[0] for line in lines] == [
-        "server.listn",
-        "server.workers",
-        "rules[0].freshness",
+        "server.listn (line 2)",
+        "server.workers (line 3)",
+        "rules[0].freshness (line 6)",
         "origin.endpoint",
     ]
 

@@ -150,18 +150,18 @@ def access_denied(log_reason: str) -> S3Error:
 
 class SettingsError(ForebayError):
     """A refused setting. `where` is its path, e.g. `rules[2].freshness`; `value` is None if it is missing and must be
-    given; `allowed` says which values it may have; `variable` is the environment variable that gave the value, None if
-    a file or a flag did."""
+    given; `allowed`: the values it may have; `source`: "line 7" of the file, "from FOREBAY_MEMORY__SIZE", or None;
+    `reason` replaces value and allowed values in the message."""
 
-    def __init__(self, where: str, value: object, allowed: str, variable: str | None = None) -> None:
-        self.where, self.value, self.allowed, self.variable = where, value, allowed, variable
-        source = f" (from {variable})" if variable is not None else ""
-        super().__init__(f"{where}{source}: {refusal_reason(None if value is None else repr(value), allowed)}")
+    def __init__(self, where: str, value: object, allowed: str, source: str | None = None, reason: str = "") -> None:
+        self.where, self.value, self.allowed, self.source, self.reason = where, value, allowed, source, reason
+        super().__init__(self.message(None if value is None else repr(value)))
 
-
-def refusal_reason(value: str | None, allowed: str) -> str:
-    """Says why a setting is refused. `value`: as it is shown, None if it is missing."""
-    return f"must be given: {allowed}" if value is None else f"got {value}, allowed: {allowed}"
+    def message(self, value: str | None) -> str:
+        """The message. `value`: as it is shown, None if it is missing."""
+        source = f" ({self.source})" if self.source is not None else ""
+        refused = f"must be given: {self.allowed}" if value is None else f"got {value}, allowed: {self.allowed}"
+        return f"{self.where}{source}: {self.reason or refused}"
 
 
 class SettingsErrors(SettingsError):
@@ -169,7 +169,7 @@ class SettingsErrors(SettingsError):
 
     def __init__(self, problems: Sequence[SettingsError]) -> None:
         first = problems[0]
-        super().__init__(first.where, first.value, first.allowed, first.variable)
+        super().__init__(first.where, first.value, first.allowed, first.source, first.reason)
         self.problems = tuple(problems)
         self.args = ("\n".join(str(problem) for problem in problems),)
 

@@ -155,9 +155,11 @@ def _sizes(settings: Settings) -> Iterator[tuple[TierName, int]]:
 
 def _unreadable(file: Path, error: OSError | UnicodeDecodeError) -> SettingsError:
     if isinstance(error, OSError):
-        allowed = f"a file that can be read ({error.strerror or error})"
-        return SettingsError("the configuration file", str(file), allowed)
-    return SettingsError("the configuration file", str(file), "TOML, which is UTF-8")
+        why = error.strerror or str(error)
+        reason = f"{str(file)!r} can't be read: {why}"
+        return SettingsError("the configuration file", str(file), f"a file that can be read ({why})", reason=reason)
+    reason = f"{str(file)!r} is not TOML, as it is not UTF-8"
+    return SettingsError("the configuration file", str(file), "TOML, which is UTF-8", reason=reason)
 
 
 def _read_file(path: str) -> str:

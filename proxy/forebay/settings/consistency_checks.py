@@ -155,7 +155,7 @@ def _auth(settings: Settings) -> Iterator[SettingsError]:
                 yield SettingsError("auth.anonymous", "a table", allowed)
         case "keys":
             if not auth.keys and auth.anonymous is None:
-                yield SettingsError("auth.keys", [], NO_KEYS)
+                yield SettingsError("auth.keys", None, NO_KEYS)
     for (_, earlier), (position, later) in combinations(enumerate(auth.keys), 2):
         if earlier.id == later.id:
             yield SettingsError(f"auth.keys[{position}].id", later.id, "an id that no other key has")

@@ -14,6 +14,7 @@ from forebay.settings.setting import Setting
 from forebay.settings.setting_table import TABLE
 from forebay.settings.settings_warnings import settings_warnings
 from forebay.settings.sources import Tree, overlay_environment, overlay_flags, overriding_variable, tree_of_toml
+from forebay.settings.toml_lines import line_of
 from forebay.settings.tree_reader import SCHEMA, Schema, Values, read_tree
 
 READABLE_BY_OTHERS: Final = 0o077
@@ -49,12 +50,18 @@ def load_settings(
     try:
         return _load({} if text is None else tree_of_toml(text, named), environ, flags, sources, mode)
     except SettingsErrors as refused:
-        raise SettingsErrors([_with_variable(each, environ, flags) for each in refused.problems]) from None
+        raise SettingsErrors([_with_source(each, text, environ, flags) for each in refused.problems]) from None
 
 
-def _with_variable(problem: SettingsError, environ: Mapping[str, str], flags: Mapping[str, object]) -> SettingsError:
-    variable = overriding_variable(problem.where, environ, flags)
-    return SettingsError(problem.where, problem.value, problem.allowed, variable)
+def _with_source(
+    problem: SettingsError, text: str | None, environ: Mapping[str, str], flags: Mapping[str, object]
+) -> SettingsError:
+    variable, source = overriding_variable(problem.where, environ, flags), None
+    if variable is not None:
+        source = f"from {variable}"
+    elif text is not None and flags.get(problem.where) is None and (line := line_of(text, problem.where)) is not None:
+        source = f"line {line}"
+    return SettingsError(problem.where, problem.value, problem.allowed, source, problem.reason)
 
 
 def _load(

@@ -40,7 +40,8 @@ def fetch_secret(
         if not value and sources.are_optional:
             return NOT_READ
         if not value:
-            problems.append(SettingsError(f"{where}.{by_variable}", variable, "a variable that is set, and not empty"))
+            allowed = "a variable that is set, and not empty, where Forebay starts"
+            problems.append(SettingsError(f"{where}.{by_variable}", variable, allowed))
             return None
         return Secret(value)
     if ways == [by_file]:

@@ -56,7 +56,9 @@ def tree_of_toml(text: str, named: str) -> Tree:
     except tomllib.TOMLDecodeError as error:
         # The message never repeats the text: it may hold secrets.
         where, problem = f"{named}, {_position(text, str(error))}", _POSITION.sub("", str(error))
-        raise SettingsErrors([SettingsError(where, _NO_TOML, f"TOML ({problem})")]) from None
+        hint = " (text stands in quotation marks)" if problem == "Invalid value" else ""
+        reason = f"not TOML: {problem}{hint}"
+        raise SettingsErrors([SettingsError(where, _NO_TOML, f"TOML ({problem})", reason=reason)]) from None
     except RecursionError:
         raise SettingsErrors([SettingsError(named, _NO_TOML, "TOML, less deeply nested")]) from None
 

@@ -21,7 +21,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from forebay.core.errors import OriginError, PinRefused, SettingsError, Throttled, refusal_reason
+from forebay.core.errors import OriginError, PinRefused, SettingsError, Throttled
 from forebay.server.admin.admin_errors import AdminRefusal
 from forebay.server.admin.admin_gate import AdminGate, gate_middleware
 from forebay.server.admin.control import Control
@@ -123,7 +123,7 @@ def _settings_error_response(error: SettingsError) -> web.Response:
     """The problem of a configuration, and the allowed values. A secret isn't repeated, though the caller sent it:
     on a reload it came out of a file that the caller may not be able to read."""
     value = REDACTED if is_secret_name(error.where) else repr(redact(error.value))
-    message = f"{error.where}: {refusal_reason(None if error.value is None else value, error.allowed)}"
+    message = error.message(None if error.value is None else value)
     details = {"where": error.where, "given": value, "allowed": error.allowed}
     return _error_response(422, "settings_refused", message, details=details)
 
