@@ -32,7 +32,8 @@ _LATEST: Final = ".order"
 """The `order` of the directory that was kept last."""
 _BUFFER_SIZE: Final = 1 << 20
 """Bytes that are kept before they are written, of all files of a plan together."""
-_RENAMEAT2: Final = ctypes.CDLL(None, use_errno=True).renameat2
+_RENAMEAT2: Final = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+"""None: the C library has no such call (musl before 1.2.6, macOS)."""
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2
 _CANNOT_EXCHANGE: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
@@ -77,7 +78,10 @@ def remove_abandoned(root: Path) -> None:
 
 
 def exchange_names(first: Path, second: Path) -> None:
-    """Has two directories change their names in one step. Raises OSError: FileNotFoundError where one is not there."""
+    """Has two directories change their names in one step. Raises OSError: FileNotFoundError where one is not there, and
+    ENOSYS where the system can't do that."""
+    if _RENAMEAT2 is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(second))
     names = os.fsencode(first), os.fsencode(second)
     if _RENAMEAT2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE):
         error = ctypes.get_errno()
