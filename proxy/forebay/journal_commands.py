@@ -41,7 +41,7 @@ def _check(path: Path, export: Path | None, endpoint: str | None, *, is_locked: 
         return fail(f"A Forebay runs on {path}. Stop it first, or export with `forebay writes export`.", UNUSABLE)
     report = check_journal(path)
     if not is_locked:
-        _say("A Forebay runs on this journal: what it writes meanwhile shows up or not.", sys.stderr)
+        _print("A Forebay runs on this journal: what it writes meanwhile shows up or not.", sys.stderr)
     lines = [_line(each) for each in report.writes]
     if report.is_format_damaged:
         lines.append(f"damaged  FORMAT, the version of the layout: read as version {VERSION}")
@@ -62,7 +62,7 @@ def _check(path: Path, export: Path | None, endpoint: str | None, *, is_locked: 
     if report.orphans:
         lines.append(f"Bodies without a pending record, which nobody needs: {report.orphans}.")
     for line in lines:
-        _say(line)
+        _print(line)
     if export is not None:
         try:
             export_writes(path, report.writes, export)
@@ -71,7 +71,7 @@ def _check(path: Path, export: Path | None, endpoint: str | None, *, is_locked: 
         except (OSError, BodyDamaged) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             return fail(f"{export} can't be written: {reason}. It has a part of the writes, no whole export.", UNUSABLE)
-        _say(f"Exported to {export}; the journal stays as it is.")
+        _print(f"Exported to {export}; the journal stays as it is.")
     if endpoint is not None and not _transfer(path, report, endpoint, force=force):
         return UNUSABLE
     return WHOLE if report.is_whole else DAMAGED
@@ -83,9 +83,11 @@ def _transfer(path: Path, journal: JournalReport, endpoint: str, *, force: bool)
         report = JournalTransfer(path, endpoint, journal.settled).send(journal.writes, force=force)
     except TransferRefused as refusal:
         for name in refusal.newer:
-            _say(f"newer  {ascii(f's3://{name.path}')[1:-1]}: somebody wrote it there after the journal's write")
+            _print(f"newer  {ascii(f's3://{name.path}')[1:-1]}: somebody wrote it there after the journal's write")
         for name in refusal.same_second:
-            _say(f"unclear  {ascii(f's3://{name.path}')[1:-1]}: from the second of the journal's write, older or newer")
+            _print(
+                f"unclear  {ascii(f's3://{name.path}')[1:-1]}: from the second of the journal's write, older or newer"
+            )
         fail("Nothing was sent. With --force, the named objects are written over.", UNUSABLE)
         return False
     except (TransferFailed, BodyDamaged) as error:
@@ -95,9 +97,9 @@ def _transfer(path: Path, journal: JournalReport, endpoint: str, *, force: bool)
         fail(f"The journal can't be read: {error.strerror}.", UNUSABLE)
         return False
     for name in report.held_back:
-        _say(f"held back  {ascii(f's3://{name.path}')[1:-1]}: a damaged write of its bucket comes before it")
-    _say(f"{_count(report.sent, 'write')} carried out at {endpoint}; already there: {report.present}.")
-    _say("The journal stays as it is.")
+        _print(f"held back  {ascii(f's3://{name.path}')[1:-1]}: a damaged write of its bucket comes before it")
+    _print(f"{_count(report.sent, 'write')} carried out at {endpoint}; already there: {report.present}.")
+    _print("The journal stays as it is.")
     return True
 
 
@@ -105,7 +107,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _say(line: str, file: TextIO | None = None) -> None:
+def _print(line: str, file: TextIO | None = None) -> None:
     print(line, file=file)  # the command's output
 
 

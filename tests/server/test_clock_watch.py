@@ -25,7 +25,7 @@ class World:
         """So much later the watch looks; meanwhile the clock was set by `step`."""
         self.wall += seconds + step
         self.monotonic += seconds
-        return self.watch.look()
+        return self.watch.check()
 
 
 def test_a_clock_that_runs_changes_nothing() -> None:

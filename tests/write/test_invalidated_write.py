@@ -43,7 +43,7 @@ async def test_a_settled_write_is_invalidated_twice() -> None:
     write, done = a_write()
     assert await write.begin()
     await write.settle(is_in_doubt=False)
-    write.lose()  # the client left while it was answered
+    write.mark_in_doubt()  # the client left while it was answered
     await write.close()
     assert done == [FIRST, SECOND, ("end", 7)]
 
@@ -59,14 +59,14 @@ async def test_a_write_that_the_origin_failed_is_in_doubt_first() -> None:
 async def test_a_write_whose_answer_is_lost_is_in_doubt() -> None:
     write, done = a_write()
     await write.begin()
-    write.lose()
+    write.mark_in_doubt()
     await write.close()
     assert done == [FIRST, ("doubt",), LAST, ("end", 7)]
 
 
 async def test_a_write_that_never_began_invalidates_nothing() -> None:
     write, done = a_write()
-    write.lose()
+    write.mark_in_doubt()
     await write.close()
     assert not write.has_begun
     assert done == [("end", 7)]

@@ -84,14 +84,14 @@ class VersionFetch:
         try:
             for _ in range(_CONTRADICTIONS):
                 try:
-                    return await self._ask(request, known, sent, strict=strict)
+                    return await self._request(request, known, sent, strict=strict)
                 except SizeContradicted:
                     request, known = request._replace(span=request.span or Span(0, request.decision.block)), None
-            return await self._ask(request, known, None, strict=strict)
+            return await self._request(request, known, None, strict=strict)
         finally:
             self._heads.requests.leave(name)
 
-    def _ask(
+    def _request(
         self, request: LookupRequest, known: Head | None, sent: SentRead | None, *, strict: bool
     ) -> Coroutine[Any, Any, Resolution]:
         owner = self._peers.owner(request.name)
@@ -99,9 +99,11 @@ class VersionFetch:
             return self._fetch_from_origin(request, known, sent)
         if request.identity is not None:
             return self._fetch_from_origin(request._replace(span=None), known)
-        return self._ask_owner(owner, request, known, strict=strict)
+        return self._request_from_owner(owner, request, known, strict=strict)
 
-    async def _ask_owner(self, owner: Owner, request: LookupRequest, known: Head | None, *, strict: bool) -> Resolution:
+    async def _request_from_owner(
+        self, owner: Owner, request: LookupRequest, known: Head | None, *, strict: bool
+    ) -> Resolution:
         with suppress(PeerUnavailable):
             return await self._fetch_from_owner(owner, request, known, strict=strict)
         return await self._fetch_from_origin(request, known)

@@ -231,7 +231,7 @@ class OriginClient:
         """Sends the request, once more if it may be repeated. `adopted`: it is under way."""
         repeatable = request.is_read and body is None
         fresh = request.is_hedge
-        region = self.elsewhere(request.bucket)
+        region = self.other_region(request.bucket)
         url = self.endpoint.url_of(request.bucket, request.key, request.query, region)
         while True:
             response: TransportResponse
@@ -270,7 +270,7 @@ class OriginClient:
                 raise OriginBroken(_WITHOUT_END)
             return response
 
-    def elsewhere(self, bucket: str | None) -> str | None:
+    def other_region(self, bucket: str | None) -> str | None:
         """The region of the bucket if it is known to be another than the origin's."""
         if not self._regions:  # none is, mostly
             return None

@@ -40,9 +40,9 @@ class ClockWatch:
         self._reached: float | None = None
         """The latest time that the clock has shown before it was set back; None: it will not be shown again."""
 
-    def look(self) -> float:
-        """Compares the clocks. Returns the seconds by which the clock was set back since the last look; 0.0: it was
-        not."""
+    def check(self) -> float:
+        """Compares the clocks. Returns the seconds by which the clock was set back since the last check; 0.0: it
+        was not."""
         (wall, monotonic), self._seen = self._seen, (self._clock(), self._monotonic())
         expected = wall + self._seen[1] - monotonic
         step = expected - self._seen[0]

@@ -65,7 +65,7 @@ class WorkerTasks(TaskRegistry):
         )
         while True:
             await asyncio.sleep(self._check_interval)
-            if step := watch.look():
+            if step := watch.check():
                 _log.warning("the clock was set back by %.0f s: cached objects are revalidated once", step)
 
     async def _adopt_jobs(self, parts: Parts) -> None:
@@ -77,7 +77,7 @@ class WorkerTasks(TaskRegistry):
     async def _tend_recordings(self, recorder: Recorder) -> None:
         while True:
             await asyncio.sleep(self._check_interval)
-            recorder.tend()
+            recorder.save_tracks()
 
     async def _watch_certificate(self, certificate: Certificate, metrics: Metrics) -> None:
         while True:

@@ -42,8 +42,8 @@ class InvalidatedWrite:
         await self._invalidator.invalidate(self._affected, self._keep)
         self._is_settled = True
 
-    def lose(self) -> None:
-        """The answer was lost, or is not waited for: the origin may still be at work."""
+    def mark_in_doubt(self) -> None:
+        """Notes that the answer was lost, or that nobody waits for it: the origin may still carry the write out."""
         if self.has_begun and not self._is_settled:
             self._invalidator.mark_in_doubt(self._affected)
 

@@ -270,7 +270,7 @@ class ObjectWriter:
             raise  # the origin lacks the end of the body, or has refused the request
         except BaseException as failure:
             if not (isinstance(failure, WriteRefused) and failure.is_final):  # of a tombstone, behind the answer
-                invalidated.lose()
+                invalidated.mark_in_doubt()
             raise
         finally:
             interims.end()

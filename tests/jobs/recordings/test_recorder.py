@@ -161,7 +161,7 @@ async def test_epochs_that_ended_are_in_files_once_tended(rig: RecorderRig, tmp_
     reader = NumberedReader()
     for _ in range(2):
         rig.recorder.observe(ReadBatch([reader.group(KEYS)]))
-    rig.recorder.tend()
+    rig.recorder.save_tracks()
     [ended] = [each for each in rig.catalogue.recordings if each.state == "automatic"]
     await run_loop_until(lambda: ended.file_size > 0)
     assert (tmp_path / f"{ended.id}.anchors").exists()
@@ -205,9 +205,9 @@ async def test_reads_do_not_wait_for_a_worker_that_stays_away(rig: RecorderRig) 
     rig.recorder.observe(ReadBatch([other.group(KEYS[:1])], 1))
     answer_some()
     assert rig.counts["recorded"] == 1
-    rig.recorder.tend()
+    rig.recorder.save_tracks()
     assert rig.counts["recorded"] == 1
-    rig.recorder.tend()
+    rig.recorder.save_tracks()
     assert rig.counts["recorded"] == 1 + SMALL
     answer_some()
     rig.recorder.cut("bucket")

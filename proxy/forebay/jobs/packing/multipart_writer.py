@@ -64,7 +64,7 @@ class MultipartWriter:
         if self._buffer or not self._parts:
             await self._send_part()
         document = completion_document(self._parts)
-        body = await self._ask(
+        body = await self._send_until_success(
             OriginRequest(
                 "POST",
                 *self.name,
@@ -95,7 +95,7 @@ class MultipartWriter:
             created = OriginRequest(
                 "POST", *self.name, query=(("uploads", ""),), headers=self._headers, operation="CreateMultipartUpload"
             )
-            self._upload = upload_id((await self._ask(created))[0]) or ""
+            self._upload = upload_id((await self._send_until_success(created))[0]) or ""
             if not self._upload:
                 raise OriginBroken("an upload without an id")
         number = len(self._parts) + 1
@@ -108,11 +108,11 @@ class MultipartWriter:
             payload_hash=UNSIGNED_PAYLOAD,
             operation="UploadPart",
         )
-        _, etag = await self._ask(request)
+        _, etag = await self._send_until_success(request)
         self._parts.append(UploadedPart(number, etag))
         self._buffer.clear()
 
-    async def _ask(self, request: OriginRequest) -> tuple[bytes, str]:
+    async def _send_until_success(self, request: OriginRequest) -> tuple[bytes, str]:
         """Sends a request until it succeeds. Returns its document, and its ETag."""
         for attempt in range(1, ATTEMPTS + 1):
             problem = ""

@@ -125,7 +125,7 @@ class Recorder:
         for track in self._tracks.values():
             track.leave(recording)
 
-    def tend(self) -> None:
+    def save_tracks(self) -> None:
         """Ends the tracks of idle readers, and writes the reads of the others. Called every few seconds: a kill loses
         the reads since then."""
         self.end_idle()

@@ -81,7 +81,7 @@ class _Wanted:
         """Whether nothing more is to be done."""
         return self.problem is not None or (self.end is not None and self.next >= self.end)
 
-    def most(self, size: int) -> int:
+    def bytes_left(self, size: int) -> int:
         """The bytes that a piece of `size` fetches at most, as far as the size of the object is known."""
         return size if self.entry.size is None else min(size, max(0, self.entry.size - self.next))
 
@@ -257,7 +257,7 @@ class WarmUpFetch:
             size = max(RATED_PIECE_BYTES, self._warmer.block_size(name))
         while not wanted.is_complete:
             _, _, start, stop = wanted.piece(size)
-            fetched, most = wanted.fetched, wanted.most(size)
+            fetched, most = wanted.fetched, wanted.bytes_left(size)
             if rate is not None:
                 await rate.acquire(most)
             try:

@@ -168,7 +168,7 @@ class PackCatalogue:
     async def _refresh(self, bucket: str, packed: str, known: _Known) -> None:
         requester.set("")
         try:
-            known.view = await self._look(bucket, packed, known)
+            known.view = await self._read_view(bucket, packed, known)
             known.problem = ""
             self._observe(PacksRefreshed("complete"))
         except ForebayError as failure:
@@ -180,7 +180,8 @@ class PackCatalogue:
             known.task = None
             known.hidden.clear()
 
-    async def _look(self, bucket: str, packed: str, known: _Known) -> PackView:
+    async def _read_view(self, bucket: str, packed: str, known: _Known) -> PackView:
+        """Returns a view of the packs as the origin has them now. Raises ForebayError."""
         since, at = self._fences.now(), self._clock()
         for attempt in range(LISTED_AGAIN + 1):
             try:

@@ -24,7 +24,7 @@ class ResponseDeadline:
         self._seconds, self._at = seconds, self._loop.time() + seconds
         if self._timer is None or self._at < self._timer.when():
             self.close()
-            self._timer = self._loop.call_at(self._at, self._look)
+            self._timer = self._loop.call_at(self._at, self._check_due)
 
     def renew(self) -> None:
         """Puts the deadline off: it is as many seconds away as when it was set."""
@@ -39,15 +39,15 @@ class ResponseDeadline:
     def end(self) -> None:
         """Cancels the timer for good, and forgets the callback."""
         self.close()
-        self._on_due = _nothing
+        self._on_due = _ignore_deadline
 
-    def _look(self) -> None:
+    def _check_due(self) -> None:
         self._timer = None
         if self._loop.time() < self._at:
-            self._timer = self._loop.call_at(self._at, self._look)
+            self._timer = self._loop.call_at(self._at, self._check_due)
         else:
             self._on_due()
 
 
-def _nothing() -> None:
-    """Calls nobody any more."""
+def _ignore_deadline() -> None:
+    """The callback of an ended deadline."""

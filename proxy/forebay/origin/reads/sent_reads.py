@@ -75,7 +75,7 @@ class SentReads:
         """
         client, (bucket, key) = self._client, name
         dialect = client.dialect
-        if dialect.speaks_oss or bucket in dialect.reserved_names or client.elsewhere(bucket) is not None:
+        if dialect.speaks_oss or bucket in dialect.reserved_names or client.other_region(bucket) is not None:
             return None
         if client.breaker.state is not BreakerState.CLOSED:
             return None

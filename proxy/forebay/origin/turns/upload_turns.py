@@ -62,7 +62,7 @@ class UploadTurns:
         return sum(map(len, self._waiting.values()))
 
     @property
-    def most(self) -> int:
+    def limit(self) -> int:
         """The number of turns that may be in use now."""
         if any(turns.waiting_besides(BACKGROUND) for turns in self._demand):
             return self.minimum
@@ -106,7 +106,7 @@ class UploadTurns:
         self._serve()
 
     def _allows(self, lane: _Lane) -> bool:
-        most = self.most
+        most = self.limit
         if self.in_use >= most:
             return False
         return lane == "small" or self._in_use["large"] < max(1, most * 3 // 4)

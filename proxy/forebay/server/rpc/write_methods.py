@@ -50,7 +50,7 @@ class WriteMethods:
                 "in_doubt_writes": self._list_in_doubt_writes,
                 "install": self._install,
                 "part": self._part,
-                "wrote": self._wrote,
+                "wrote": self._receive_digest,
             },
             unary={"forget": self._forget, "flush": self._flush},
         )
@@ -105,7 +105,7 @@ class WriteMethods:
     def _part(self, request: Document, _: OpenWrites) -> None:
         self._tracker.registry.receive(request)
 
-    def _wrote(self, request: Document, _: OpenWrites) -> None:
+    def _receive_digest(self, request: Document, _: OpenWrites) -> None:
         self._tracker.digests.receive(request)
 
     async def _forget(self, request: Document) -> Document:

@@ -187,7 +187,7 @@ class ChannelFiles:
             pieces.append(PIECE.pack(number, flag, stop - start, start))
         flags |= WITH_DESCRIPTOR if descriptors else 0
         frame = FRAME.pack(kind, flags, len(pieces), len(head), 0, size)
-        return BodyInFiles("memory", b"".join((*self._drops(), frame, *pieces, head)), descriptors.values())
+        return BodyInFiles("memory", b"".join((*self._drop_frames(), frame, *pieces, head)), descriptors.values())
 
     def _free_number(self) -> int:
         """Returns a number that none of the client's files has."""
@@ -196,7 +196,7 @@ class ChannelFiles:
             if self._next_number not in self._numbers.values():
                 return self._next_number
 
-    def _drops(self) -> list[bytes]:
+    def _drop_frames(self) -> list[bytes]:
         """Returns frames that make the client unmap the least recently used files."""
         frames = []
         while len(self._numbers) > MAX_FILES:

@@ -129,7 +129,7 @@ class PooledBlocks:
 
     def may_grow(self, share: MemoryPool, plain: int) -> bool:
         """Returns whether a share may grow in a full tier, at the cost of others. `plain`: bytes of plain blocks."""
-        giving = self._giving(plain)
+        giving = self._population_to_evict(plain)
         return giving is not None and may_take(share, giving, self._clock())
 
     def window(self, capacity: int) -> int:
@@ -169,19 +169,19 @@ class PooledBlocks:
         """Returns the block to be evicted from a full tier; None: the oldest plain one. `plain`: bytes of these."""
         if self._transient_used > self.window(capacity) or (self._transient and not self._shares and not plain):
             return next(iter(self._transient))
-        while (giving := self._giving(plain)) is not None and isinstance(giving, MemoryPool):
+        while (giving := self._population_to_evict(plain)) is not None and isinstance(giving, MemoryPool):
             if not is_idle(giving, self._clock()):
                 return giving.first_to_go()
-            plain += self._dissolve(giving)
+            plain += self._release_share(giving)
         return None
 
-    def _giving(self, plain: int) -> Population | None:
+    def _population_to_evict(self, plain: int) -> Population | None:
         now = self._clock()
         self._plain.used = plain
         populations: list[Population] = [self._plain, *self._pools.values()]
         return giving_way(populations, now)
 
-    def _dissolve(self, share: MemoryPool) -> int:
+    def _release_share(self, share: MemoryPool) -> int:
         """Makes some blocks of a share plain ones, and returns their bytes."""
         before = self.used
         for _ in range(_DISSOLVED_AT_ONCE):

@@ -149,10 +149,10 @@ class JournalTransfer:
         """The endpoint's version at the first look."""
         if name not in self._found:
             with self._failures(name):
-                self._found[name] = self._look(name)
+                self._found[name] = self._request_head(name)
         return self._found[name]
 
-    def _look(self, name: ObjectName) -> Mapping[str, Any] | None:
+    def _request_head(self, name: ObjectName) -> Mapping[str, Any] | None:
         try:
             found: Mapping[str, Any] = self._client.head_object(Bucket=name.bucket, Key=name.key)
         except self._errors.ClientError as refusal:

@@ -56,7 +56,7 @@ class NodeBacklog:
     async def page(self, bucket: str, prefix: str, state: str, after: str, limit: int = LARGEST_PAGE) -> PendingPage:
         """A page of the writes under a prefix and in a state, as they were accepted. An empty bucket or state: any."""
         fields = {"bucket": bucket, "prefix": prefix, "state": state, "after": after, "limit": limit}
-        return _decode_page(await self._ask("page", fields))
+        return _decode_page(await self._call_drainer("page", fields))
 
     async def find(self, number: str) -> PendingWrite | None:
         """The write of this id; None: it is not pending."""
@@ -73,7 +73,7 @@ class NodeBacklog:
 
     async def content(self, number: str, offset: int) -> bytes | DamagedContent | None:
         """CONTENT_PART bytes of the object that a write makes, fewer at its end. None: there is none."""
-        response = await self._ask("content", {"id": number, "offset": offset})
+        response = await self._call_drainer("content", {"id": number, "offset": offset})
         if "damage" in response:
             return DamagedContent(str(response["damage"]))
         found = response["content"]
@@ -101,10 +101,10 @@ class NodeBacklog:
         return {"is_drainer": True, **await self._carry_out(str(request["verb"]), request["fields"])}
 
     async def _ask_write(self, verb: str, fields: Mapping[str, Any]) -> PendingWrite | None:
-        found = (await self._ask(verb, fields))["write"]
+        found = (await self._call_drainer(verb, fields))["write"]
         return decode(lambda: _decode_write(found)) if found is not None else None
 
-    async def _ask(self, verb: str, fields: Mapping[str, Any]) -> Document:
+    async def _call_drainer(self, verb: str, fields: Mapping[str, Any]) -> Document:
         if self._write_back.is_draining:
             return await self._carry_out(verb, fields)
         request = {"kind": "backlog", "verb": verb, "fields": dict(fields)}

@@ -206,10 +206,10 @@ class WriteBack:
     def _written_through(self, name: ObjectName, etag: str) -> None:
         """The origin has another version of an object, by a write that went through. `etag`: of it, or ABSENT."""
         if name in self.pending:  # accepted meanwhile, and so carried out after this one
-            self._made(name, etag)
+            self._note_own_version(name, etag)
             self.exchange.announce_written_through(name, etag)
 
-    def _made(self, name: ObjectName, etag: str) -> None:
+    def _note_own_version(self, name: ObjectName, etag: str) -> None:
         """This node has made a version at the origin. A write that has met it there before this was known is no
         conflict."""
         self._versions.made(name, etag)
@@ -250,7 +250,7 @@ class WriteBack:
     def receive_made(self, message: Document) -> None:
         """Another worker had a write go through. Raises PeerUnavailable for a malformed message."""
         name, etag = decode(lambda: (decode_name(message["name"]), str(message["etag"])))
-        self._made(name, etag)
+        self._note_own_version(name, etag)
 
     def _deciding(self, context: WriteContext) -> AbstractAsyncContextManager[None]:
         """A context in which one request of the node has the origin decide about the completion of an upload. Raises

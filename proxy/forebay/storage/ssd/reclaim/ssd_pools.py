@@ -178,12 +178,12 @@ class SsdPools:
         """Returns the bytes that a pool may take beside those below its threshold. `needed`: as many are enough."""
         space, now = self._space, self._clock()
         room = space.lasting_capacity - space.segment_size // MARGIN - space.used
-        if room < needed and (giving := self._giving()) is not None and may_take(pool, giving, now):
+        if room < needed and (giving := self._population_to_reclaim()) is not None and may_take(pool, giving, now):
             room = max(room, giving.used if is_idle(giving, now) else giving.used // 4)
         quota = pool.pool.quota
         return room if quota is None else min(room, quota - quota // QUOTA_MARGIN - pool.used)
 
-    def _giving(self) -> Population | None:
+    def _population_to_reclaim(self) -> Population | None:
         return giving_way(self._all(), self._clock())
 
     # Thresholds

@@ -55,7 +55,7 @@ class OriginUploads:
         created = OriginRequest(
             "POST", *name, query=(("uploads", ""),), headers=headers, operation="CreateMultipartUpload"
         )
-        found = upload_id(await self._ask(name, created))
+        found = upload_id(await self._send(name, created))
         if not found:
             raise OriginBroken("an upload without an id")
         return found
@@ -89,14 +89,14 @@ class OriginUploads:
         """Aborts an upload, if that is possible. Returns whether it is gone. Never raises."""
         request = OriginRequest("DELETE", *name, query=(("uploadId", origin_id),), operation="AbortMultipartUpload")
         try:
-            await self._ask(name, request)
+            await self._send(name, request)
         except UploadRefused as refused:
             return refused.outcome.status == 404
         except ForebayError:
             return False  # the origin's own rules for unfinished uploads remove it
         return True
 
-    async def _ask(self, name: ObjectName, request: OriginRequest) -> bytes:
+    async def _send(self, name: ObjectName, request: OriginRequest) -> bytes:
         async with self._origins.uploads(name.bucket).turn(0), await self._origins.send(request) as answer:
             document = await answer.read(DOCUMENT)
             if answer.status >= 300:
