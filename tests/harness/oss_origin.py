@@ -147,8 +147,8 @@ class OssOrigin(FakeOrigin):
             part = home.uploads[s3_request.query["uploadId"]].parts.get(int(s3_request.query["partNumber"]))
             return (("x-oss-hash-crc64ecma", crc_of(part.content)),) if part is not None else ()  # a fault kept it away
         if s3_request.operation == "UploadPartCopy":  # oss2 reads it there
-            part = home.uploads[s3_request.query["uploadId"]].parts[int(s3_request.query["partNumber"])]
-            return (("ETag", part.etag.upper()),)
+            part = home.uploads[s3_request.query["uploadId"]].parts.get(int(s3_request.query["partNumber"]))
+            return (("ETag", part.etag.upper()),) if part is not None else ()  # likewise
         if s3_request.operation in {"GetObject", "HeadObject"}:
             version = self.store.get(home.name, s3_request.key or "", s3_request.query.get("versionId"))
             facts = (("x-oss-hash-crc64ecma", crc_of(version.content)), ("x-oss-object-type", type_of(version)))
