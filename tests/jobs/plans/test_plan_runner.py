@@ -2,6 +2,8 @@
 when nobody reads."""
 
 import asyncio
+import errno
+import os
 import threading
 from collections.abc import AsyncIterator, Callable, Container, Sequence
 from contextlib import asynccontextmanager
@@ -14,7 +16,7 @@ from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import PlanEntry
-from forebay.jobs.plans.plan_pace import FIRST_IN_FLIGHT
+from forebay.jobs.plans.plan_pace import FIRST_IN_FLIGHT, INTERVAL
 from forebay.jobs.plans.plan_retry import FIRST_PAUSE, MOST_LEFT_OUT
 from forebay.jobs.plans.plan_runner import (
     END_SECONDS,
@@ -263,6 +265,89 @@ async def test_a_plan_whose_last_entry_was_read_ends_soon() -> None:
         assert (runner.state, len(ahead.dropped)) == ("done", 7)
 
 
+async def test_reads_of_other_objects_keep_no_plan_alive() -> None:
+    timers = ManualTimers()
+    async with fetched(timers) as (runner, _):
+        await step(timers, IDLE_SECONDS - 1)
+        runner.match([read_of("elsewhere")])
+        await step(timers, 2.0)
+        await run_loop_until(lambda: runner.state == "idle")
+
+
+class RangedEntries(HeldEntries):
+    """Likewise, each of the bytes from 10 to 60 of its object."""
+
+    def read(self, start: int, stop: int) -> list[PlanEntry]:
+        return [entry._replace(start=10, stop=60) for entry in super().read(start, stop)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "span", "size"),
+    [
+        (HeldEntries, Span(0, SIZE), SIZE),
+        (HeldEntries, Span(20, 80), 60),
+        (RangedEntries, Span(0, SIZE), 50),
+        (RangedEntries, Span(0, 40), 30),
+    ],
+)
+async def test_the_pace_counts_the_bytes_of_the_entry(kind: type[HeldEntries], span: Span, size: int) -> None:
+    """Of the object as far as it was read, of a range from its beginning, and to its end at most."""
+    timers, entries, tasks = ManualTimers(), kind(10, 10), TaskRegistry()
+    runner = runner_of(entries, NotedFetches(), tasks, timers)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: runner.window.next == 10)
+        runner.match([read_of("0")._replace(span=span), read_of("1")._replace(span=span)])
+        await step(timers, INTERVAL)
+        await run_loop_until(lambda: runner.pace.seconds_of(1) is not None)
+        assert runner.pace.seconds_of(2 * size) == INTERVAL
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+
+
+async def test_a_plan_without_a_readable_key_is_loaded_at_once() -> None:
+    """No fetch of it wakes the runner, and no time passes."""
+    entries, tasks = HeldEntries(), TaskRegistry()
+    runner = runner_of(entries, NotedFetches(), tasks, permits=lambda _: False)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        entries.allowed.release(2)
+        await run_loop_until(lambda: not runner.window.missing())
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+
+
+class DamagedEntries(HeldEntries):
+    """Can't be read once they are damaged."""
+
+    is_damaged = False
+
+    def read(self, start: int, stop: int) -> list[PlanEntry]:
+        if self.is_damaged:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().read(start, stop)
+
+
+async def test_reads_do_not_revive_a_plan_that_can_not_be_read() -> None:
+    count = 4 * SPREAD
+    entries, tasks = DamagedEntries(count, count), TaskRegistry()
+    runner = runner_of(entries, NotedFetches(), tasks)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: not runner.window.missing())
+        entries.is_damaged = True
+        front = runner.window.loaded - 2
+        runner.match([read_of(str(front))])
+        await run_loop_until(lambda: runner.ended_at is not None)
+        runner.match([read_of(str(front + 1))])
+        assert runner.counts.read == 2
+        await running
+    await tasks.wait_idle()
+    assert runner.state == "cancelled"
+
+
 async def test_reads_of_other_objects_are_left_to_other_plans() -> None:
     async with fetched(ManualTimers()) as (runner, _):
         stray = read_of("elsewhere")
@@ -324,6 +409,7 @@ async def test_a_reader_far_ahead_is_followed_there() -> None:
         runner.match([read_of("0")])  # it is here after all
         runner.match(far[: STRAYS - 1])
         await step(timers, 0.5)
+        await timers.armed(within=1.0)  # it has looked
         await tasks.wait_idle()
         assert runner.window.front < SPREAD
         runner.match(far)
@@ -357,6 +443,7 @@ async def test_a_plan_that_has_ended_is_not_waited_for() -> None:
     runner.close("done")
     assert runner.state == "cancelled"
     await runner.run()
+    assert runner.state == "cancelled"
 
 
 async def test_reads_leave_a_plan_that_has_ended_as_it_is() -> None:
