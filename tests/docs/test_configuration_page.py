@@ -1,4 +1,4 @@
-"""docs/configuration.md against the table of settings: each has its row, word for word, and there are no others."""
+"""docs/configuration.md and its pages against the table of settings: each has its row, and there are no others."""
 
 import json
 import re
@@ -13,7 +13,9 @@ from forebay.settings.setting import REQUIRED, UNSET, Setting
 from forebay.settings.setting_table import TABLE
 
 ROOT: Final = Path(__file__).parents[2]
-PAGE: Final = (ROOT / "docs" / "configuration.md").read_text()
+DOCS: Final = ROOT / "docs"
+PAGES: Final = [DOCS / "configuration.md", *sorted((DOCS / "configuration").glob("*.md"))]
+PAGE: Final = "".join(page.read_text() for page in PAGES)
 ROWS: Final = re.findall(r"^\| `([^`]+)` \|.*\|$", PAGE, re.MULTILINE)
 EXAMPLES: Final = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 

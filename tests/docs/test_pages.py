@@ -131,7 +131,7 @@ def test_every_page_is_in_the_index() -> None:
         index = set(_LINK.findall(TEXTS[f"{folder}/README.md"]))
         pages = {page.name for page in (ROOT / folder).glob("*.md")} - {"README.md"}
         assert pages <= index
-    for front in ("cli", "semantics"):
+    for front in ("architecture", "cli", "configuration", "semantics"):
         index = set(_LINK.findall(TEXTS[f"docs/{front}.md"]))
         assert {f"{front}/{page.name}" for page in (ROOT / "docs" / front).glob("*.md")} <= index
 

@@ -23,7 +23,7 @@ def unknown_setting(where: str, name: str, known: Iterable[str]) -> SettingsErro
     close = get_close_matches(name, known, n=1)
     # A list of all variables would bury the other problems.
     others = [each for each in known if each not in close]
-    allowed = ", ".join(others) if len(known) <= 24 else "what docs/configuration.md lists"
+    allowed = ", ".join(others) if len(known) <= 24 else "what docs/configuration.md and its pages list"
     if close:
         allowed = f"{close[0]} (did you mean {close[0]!r}?), {allowed}"
     return SettingsError(where, name, allowed)

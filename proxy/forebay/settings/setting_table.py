@@ -1,7 +1,7 @@
 """The table of all settings: path, type, default, bounds, meaning, and whether a reload applies a change.
 
-tree_reader.py walks this table. Tests compare docs/configuration.md, the example files and the model with it. `[]` in a
-path marks a list of tables.
+tree_reader.py walks this table. Tests compare the pages of docs/configuration.md, the example files and the model with
+it. `[]` in a path marks a list of tables.
 """
 
 from typing import Final
