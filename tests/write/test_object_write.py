@@ -62,6 +62,8 @@ class Script:
             raise self.outcome
         return self.outcome
 
+    etag = ""
+
     def begin_write(self) -> int:
         return 7
 

@@ -27,7 +27,7 @@ from forebay.write.warm_on_write import WarmOnWrite
 from harness.forward_requests import CannedOrigin, CannedResponse, make_forward_request
 
 NAME = ObjectName("b", "k")
-WARM: Any = type("Warm", (), {"accelerate": True, "warm_on_write": True, "block": 4})
+WARM: Any = type("Warm", (), {"accelerate": True, "warm_on_write": True, "block": 4, "write": "through"})
 RESULT = b'<CompleteMultipartUploadResult><ETag>"whole"</ETag></CompleteMultipartUploadResult>'
 
 

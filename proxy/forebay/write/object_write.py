@@ -47,6 +47,7 @@ from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket
 from forebay.write.member_writes import MemberWrites
 from forebay.write.packed_deletions import PackedDeletion
 from forebay.write.reserved_deletions import BufferedReply, RemoveResource, answer_resources, without_resources
+from forebay.write.sent_versions import SentVersions, versions_made
 from forebay.write.tracked_write import TrackedWrite, WriteTracker
 
 if TYPE_CHECKING:  # only with a journal
@@ -55,8 +56,6 @@ if TYPE_CHECKING:  # only with a journal
 DOCUMENT_LIMIT: Final = 4 << 20
 """Bytes of a body that is read before it is forwarded, because it lists the affected keys or the completed parts."""
 _OUTCOME_IN_BODY: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "DeleteObjects"})
-
-
 _CORS_WRITES: Final = frozenset({"PutBucketCors", "DeleteBucketCors"})
 
 
@@ -90,6 +89,7 @@ class _SentWrite:
     invalidated: InvalidatedWrite
     tracked: TrackedWrite
     deletion: PackedDeletion | None
+    sent: SentVersions
 
 
 class ObjectWriter:
@@ -244,12 +244,17 @@ class ObjectWriter:
             waited = await write_back.barriers.before_write(context, affected)
         interims = interims_of(forward.request, has_waited=waited)
         invalidated = InvalidatedWrite(self._invalidator, affected, tracked.generation)
-        write = _SentWrite(context, document, affected, invalidated, tracked, deletion)
+        is_back = write_back is not None and write_back.barriers.is_back(context, affected)
+        versions = SentVersions(write_back if is_back else None)
+        write = _SentWrite(context, document, affected, invalidated, tracked, deletion, versions)
 
         async def begin() -> None:
             if waited and forward.request.has_left():  # known for certain once all of the body is here
                 raise ConnectionAbortedError("the client has left before the turn of its write came")
             if await invalidated.begin():
+                if is_back:
+                    parts = document.parts if tracked.document in {None, document.body} else None
+                    versions.begin(versions_made(forward, tracked.etag, parts or (), document.listed))
                 interims.begin()  # not before: the client has sent all of the body, and waits
 
         context.record.step = "origin"
@@ -271,6 +276,7 @@ class ObjectWriter:
         except BaseException as failure:
             if not (isinstance(failure, WriteRefused) and failure.is_final):  # of a tombstone, behind the answer
                 invalidated.mark_in_doubt()
+                versions.lose()
             raise
         finally:
             interims.end()
@@ -294,6 +300,10 @@ class ObjectWriter:
             outcome = 500 if failed and status < 300 else status
             request = write.document.body or b""
             await write_back.learn(context, outcome, answer.headers, etag or "", request, result)
+        if status >= 500 or failed:
+            write.sent.lose()
+        else:
+            write.sent.settle()
         if status in {200, 204} and not failed:
             confirmed = await tracked.confirm(answer, result)
             if write.affected and write_back is not None and write_back.barriers.is_back(context, write.affected):

@@ -12,6 +12,7 @@ A write whose outcome is unknown records nothing; a part that it may have replac
 """
 
 from collections.abc import Sequence
+from hashlib import md5
 from typing import Final
 
 from forebay.core.buffers import Piece
@@ -81,12 +82,19 @@ class TrackedWrite:
         self._staging = tracker.warm.staging(forward, decision)
         self._digest = BodyDigest()
         self._is_digested = forward.operation.name in _DIGESTED and _APPENDS not in forward.request.headers
+        is_back = decision is not None and decision.write == "back" and forward.operation.name == "PutObject"
+        self._md5 = md5(usedforsecurity=False) if is_back and self._is_digested else None
         self._settled = False
 
     @property
     def document(self) -> bytes | None:
         """The document that is sent in place of the client's; None: the client's."""
         return self._completion.body if self._completion is not None else None
+
+    @property
+    def etag(self) -> str:
+        """The ETag of an object with this body, quoted; empty unless writes of it may be accepted meanwhile."""
+        return f'"{self._md5.hexdigest()}"' if self._md5 is not None else ""
 
     @property
     def generation(self) -> Generation | None:
@@ -98,6 +106,8 @@ class TrackedWrite:
         spooled."""
         if self._is_digested:
             self._digest.update(piece)
+        if self._md5 is not None:
+            self._md5.update(piece)
         if self._spooled is not None:
             await self._spooled.reserve(len(piece))
             self._spooled.append(piece)

@@ -23,7 +23,7 @@ from forebay.server.rpc.write_methods import WriteMethods
 from forebay.workers.worker_rpc import WorkerOrders, WorkerRpc, rpc_handlers
 
 NAME, OTHER = ObjectName("bucket", "key"), ObjectName("other", "b")
-METHODS = 41
+METHODS = 42
 """Of all tables together: two with the same kind would be one."""
 
 

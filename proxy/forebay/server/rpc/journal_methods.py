@@ -23,6 +23,7 @@ class JournalMethods:
                 "write_proof": self._write_proof,
                 "upload_parts": self._upload_parts,
                 "written_through": self._written_through,
+                "sent_through": self._sent_through,
             },
             unary={
                 "journal_scanned": self._journal_scanned,
@@ -54,6 +55,9 @@ class JournalMethods:
 
     def _written_through(self, request: Document, _: OpenWrites) -> None:
         self._write_back.receive_made(request)
+
+    def _sent_through(self, request: Document, _: OpenWrites) -> None:
+        self._write_back.receive_sent(request)
 
     async def _journal_scanned(self, _: Document) -> Document:
         await self._write_back.watch.receive_scan()

@@ -16,13 +16,13 @@ meanwhile, to show them in one order with those that it reads: a completion show
 from base64 import b64decode, b64encode
 from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from forebay.core.first_wait import step_at_first_wait
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
-from forebay.peers.peer_codec import decode, encode_name
+from forebay.peers.peer_codec import decode, decode_name, encode_name
 from forebay.storage.journal.journal_reclaim import bodies_of
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.recovery_scan import PendingRecord
@@ -30,6 +30,10 @@ from forebay.write.back.accept.journal_room import JournalRoom
 from forebay.write.back.accept.write_proofs import WriteProofs, proof_of
 from forebay.write.back.pending.accepted_write import JournalEntry, decode_record
 from forebay.write.back.pending.shown_records import ShownRecords
+from forebay.write.sent_versions import Versions
+
+SentOutcome: TypeAlias = Literal["sent", "lost", "settled"]
+"""What is known of versions that were sent to the origin: nothing yet, that no answer came, that one came."""
 
 
 class RecordExchange:
@@ -119,6 +123,12 @@ class RecordExchange:
         """Tells the others that a write of the object went through here."""
         self._peers.notify({"kind": "written_through", "name": encode_name(name), "etag": etag})
 
+    def announce_sent(self, versions: Versions, outcome: SentOutcome = "sent") -> None:
+        """Tells the others of versions that this worker sends to the origin, or what has become of them there."""
+        if self._peers.others:
+            listed = [[encode_name(name), etag] for name, etag in versions]
+            self._peers.notify({"kind": "sent_through", "versions": listed, "outcome": outcome})
+
     def announce_scanned(self) -> None:
         """Tells the others that this worker has begun, and read the journal."""
         self._peers.notify({"kind": "journal_scanned"})
@@ -149,6 +159,13 @@ class RecordExchange:
         records = decode(lambda: [RecordId(str(log), int(number)) for log, number in message["records"]])
         self._room.release(sum(body.size for record in records for body in self._shown.bodies_of(record)))
         self.forget_here(records, is_persisted=message.get("persisted") is True)
+
+
+def decode_sent(message: Document) -> tuple[Versions, str]:
+    """Returns the versions of an `announce_sent`, and their outcome. Raises PeerUnavailable for a malformed message."""
+    return decode(
+        lambda: ([(decode_name(name), str(etag)) for name, etag in message["versions"]], str(message["outcome"]))
+    )
 
 
 def _decode_reason(message: Document) -> tuple[RecordId, str]:

@@ -9,7 +9,7 @@ Every worker knows what is pending (record_exchange).
 """
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Sequence, Set
 from contextlib import AbstractAsyncContextManager
 from math import inf
 from typing import Final
@@ -33,6 +33,7 @@ from forebay.write.back.journal_watch import JournalWatch
 from forebay.write.back.pending.accepted_write import AcceptedWrite
 from forebay.write.back.pending.backlog import Backlog, backlog_of
 from forebay.write.back.pending.pending_uploads import is_local
+from forebay.write.back.record_exchange import decode_sent
 from forebay.write.back.record_parts import compose_records
 from forebay.write.back.write_back_context import (
     CachedState,
@@ -46,6 +47,7 @@ from forebay.write.back.write_barriers import WriteBarriers
 from forebay.write.conditional_writes import ABSENT
 from forebay.write.forward_request import WriteContext
 from forebay.write.packed_deletions import PackedDeletion
+from forebay.write.sent_versions import Versions
 
 _REFUSALS: Final = frozenset({401, 403, 404, 405})
 """Statuses by which the origin says that it would not accept other such writes, either."""
@@ -213,9 +215,41 @@ class WriteBack:
         """This node has made a version at the origin. A write that has met it there before this was known is no
         conflict."""
         self._versions.made(name, etag)
+        self._retry_conflicts({name})
+
+    def _retry_conflicts(self, names: Set[ObjectName]) -> None:
         for entry in self.drainer.stopped:
-            if entry.is_conflict and entry.write.name == name:
+            if entry.is_conflict and entry.write.name in names:
                 self.drainer.retry(entry.version.record)
+
+    def note_sent(self, versions: Versions) -> None:
+        """See SentNotes."""
+        for name, etag in versions:
+            self._versions.sent(name, etag)
+        self.exchange.announce_sent(versions)
+
+    def note_lost(self, versions: Versions) -> None:
+        """See SentNotes. A write that is in conflict with one of them is tried again."""
+        self._retry_conflicts({name for name, _ in versions})
+        self.exchange.announce_sent(versions, "lost")
+
+    def note_settled(self, versions: Versions) -> None:
+        """See SentNotes."""
+        for name, etag in versions:
+            self._versions.settled(name, etag)
+        self.exchange.announce_sent(versions, "settled")
+
+    def receive_sent(self, message: Document) -> None:
+        """Another worker has sent versions, or knows the outcome. Raises PeerUnavailable for a malformed message."""
+        versions, outcome = decode_sent(message)
+        for name, etag in versions:
+            match outcome:
+                case "sent":
+                    self._versions.sent(name, etag)
+                case "settled":
+                    self._versions.settled(name, etag)
+                case _:
+                    self._retry_conflicts({name})
 
     async def answer_listing(self, operation: str, target: Target, headers: Headers, *, is_own: bool) -> bytes | None:
         """Returns the answer to a ListParts or ListMultipartUploads that shows uploads of the journal; None: the origin

@@ -1,7 +1,8 @@
 """Origin versions: the known version of an object at the origin, by which a write around Forebay is detected.
 
     accepted   the record names what readers here saw then: an ETag, that there was no object, or nothing was known
-    sent       the origin has that, or the version that Forebay itself has made since: the write is carried out
+    sent       the origin has that, or a version that this node has made since, or may have made as no answer said
+               otherwise: the write is carried out
                it has another one: somebody else wrote it meanwhile, a conflict
 
 `seen` knows what needs no request: the pending write of the object, else a head that is fresh under its rule.
@@ -21,6 +22,8 @@ from forebay.storage.tiers import Tiers
 from forebay.write.conditional_writes import ABSENT
 
 MOST_OBJECTS: Final = 65_536
+MOST_SENT: Final = 8
+"""The latest versions of an object that are remembered as sent."""
 
 
 class OriginVersions:
@@ -32,6 +35,8 @@ class OriginVersions:
         self._heads = heads
         self._rules = rules
         self._made: OrderedDict[ObjectName, str] = OrderedDict()
+        self._sent: OrderedDict[ObjectName, tuple[str, ...]] = OrderedDict()
+        """The ETags of versions that were sent to the origin by writes that go through, as long as it has not answered."""
         self._newer: set[ObjectName] | None = None
         """The objects that were written while `learning` goes on."""
 
@@ -50,6 +55,19 @@ class OriginVersions:
         if self._newer is not None:
             self._newer.add(name)
         self._remember(name, etag)
+
+    def sent(self, name: ObjectName, etag: str) -> None:
+        """This node sends a version to the origin, by a write that goes through. `etag`: as for `made`."""
+        self._sent[name] = (*self._sent.pop(name, ()), etag)[-MOST_SENT:]
+        if len(self._sent) > MOST_OBJECTS:
+            self._sent.popitem(last=False)
+
+    def settled(self, name: ObjectName, etag: str) -> None:
+        """The origin has answered whether it has made a version that was sent; the same may have been sent twice."""
+        sent = list(self._sent.get(name, ()))
+        if etag in sent:
+            sent.remove(etag)
+            self._sent[name] = tuple(sent)
 
     @contextmanager
     def learning(self) -> Iterator[Callable[[ObjectName, str], None]]:
@@ -73,8 +91,9 @@ class OriginVersions:
             self._made.popitem(last=False)
 
     def is_ours(self, name: ObjectName, found: str, expected: str) -> bool:
-        """Returns whether the version at the origin is the expected one, or one that Forebay has made since."""
-        return any(_same(found, each) for each in (expected, self._made.get(name)) if each is not None)
+        """Returns whether the version at the origin is the expected one, or one that this node has made since."""
+        known = (expected, self._made.get(name), *self._sent.get(name, ()))
+        return any(_same(found, each) for each in known if each is not None)
 
     def overwrites(self, name: ObjectName) -> bool:
         """Returns whether the rules have a version that somebody else wrote replaced."""
