@@ -41,7 +41,7 @@ async def test_members_are_warmed_and_counted(tmp_path: Path) -> None:
         assert (before.listed, before.kept) == (1201, 0)
         job = await warm(rig, "bucket", "train/")
         assert (job.state, job.listed, job.done, job.failed, job.kept) == ("done", 1201, 1201, 0, 1201)
-        assert (job.bytes_listed, job.bytes_kept, job.not_kept) == (size, size, None)
+        assert (job.bytes_listed, job.bytes_done, job.bytes_kept, job.not_kept) == (size, size, size, None)
         gets = origin.log.count(operation="GetObject")
         for key in ("train/0000.jpg", "train/1199.jpg", "train/loose.jpg"):
             answer = await rig.client().request("GET", path_of("bucket", key))

@@ -193,9 +193,10 @@ class ObjectWarmer:
             await self.flush_if_behind()
             return
         report(WarmUpProgress("size", size))
-        wanted = Span(start, size if stop is None else stop).clip(Span(0, size))
+        # Of a member of a pack, blocks are those of its shard.
+        wanted = resolution.located(Span(start, size if stop is None else stop).clip(Span(0, size)))
         view = resolution.view(name, decision.rule)
-        body = OrderedBody(self._source, view, resolution.located(wanted), flights, joined=joined)
+        body = OrderedBody(self._source, view, wanted, flights, joined=joined)
         unflushed = 0
         try:
             async with aclosing(body.arrivals()) as arrivals:
