@@ -107,7 +107,7 @@ def advise(
     if not is_whole:
         doubt = f"The set may have more than the {size} that were recorded, and the tiers then hit less:"
         reasons = [
-            f"{doubt} no recorded epoch was read on into another, so each may have been broken off.",
+            f"{doubt} no recorded epoch is known to be whole.",
             f"The recorded epochs have {size}, {kept}",
         ]
     if eviction != current:

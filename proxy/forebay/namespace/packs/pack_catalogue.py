@@ -244,7 +244,7 @@ class PackCatalogue:
             raise PackUnavailable(f"the index {name.path} is refused: {refused}") from None
         except S3Error as refused:
             raise PackUnavailable(f"the index {name.path}: {refused}") from None
-        _log.info("%s: %d members in %d shards", name.path, len(file.index), len(file.shards))
+        _log.info("%s: members %d, shards %d", name.path, len(file.index), len(file.shards))
         return file
 
 
