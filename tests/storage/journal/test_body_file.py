@@ -10,6 +10,7 @@ import pytest
 
 from forebay.core.byte_ranges import Span
 from forebay.core.core_yield import CoreYield
+from forebay.protocol.body.crc64 import crc64
 from forebay.storage.journal.body_file import (
     READ_STEP,
     REMOVED,
@@ -56,6 +57,16 @@ def test_any_range_is_read(layout: JournalLayout, size: int) -> None:
     assert ref.size == size
     for start, stop in ((0, size), (0, 1), (size - 1, size), (size // 2, size)):
         assert _read(layout, ref, start, stop) == content[start:stop]
+
+
+@pytest.mark.parametrize("size", [0, 1, SLICE - 1, SLICE, 2 * SLICE + 5])
+def test_the_crc_of_a_body_follows_from_its_slices(layout: JournalLayout, size: int) -> None:
+    content = os.urandom(size)
+    body = BodyWriter(FILES, layout)
+    body.append([content[: size // 3], content[size // 3 :]])
+    body.finish()
+    assert (body.crc, body.size) == (crc64(content), size)
+    body.discard()
 
 
 def test_damage_is_found_where_it_is(layout: JournalLayout) -> None:

@@ -202,6 +202,11 @@ class JournalBody:
         self._journal.announced.pop(self._writer.id, None)
         return self._finishing.result()
 
+    @property
+    def crc(self) -> int:
+        """CRC-64/XZ of the body, once it has ended."""
+        return self._writer.crc
+
     def release(self) -> None:
         """The record is durable. Idempotent."""
         self._writer.release()

@@ -1,7 +1,7 @@
 """The body store: bodies on their way into the journal, hashed as they arrive.
 
-    pieces ──┬──> thread: MD5, CRC64
-             └──> thread: body file
+    pieces ──┬──> thread: MD5
+             └──> thread: body file, CRC64 of its slices
 
 A small body becomes its record's payload, and stays in the memory of every worker, as long as all of these take no more
 than MOST_IN_MEMORY. A larger one, and one above that, is received, hashed and written at the same time
@@ -11,6 +11,7 @@ the client has declared the MD5, it is computed once, for its verification.
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from hashlib import md5
 from typing import Final, NamedTuple, Protocol
 
@@ -121,7 +122,6 @@ class BodyStore:
     ) -> StoredBody:
         """Writes a body into the journal. `verified_md5`: its MD5, where its pieces end only if they have that. `size`:
         its bytes, as far as they are known. Raises what its pieces raise, OSError."""
-        hashes = _BodyHashes(verified_md5)
         waiting: list[Piece] = []
         received = 0
         if body is not None:
@@ -130,34 +130,36 @@ class BodyStore:
                 waiting.append(piece)
                 received += len(piece)
                 if received > SMALL:
-                    return await self._store_large(waiting, pieces, hashes, etag_of, size)
+                    return await self._store_large(waiting, pieces, etag_of, verified_md5, size)
             if not self.takes_small(received):
-                return await self._store_large(waiting, pieces, hashes, etag_of, size)
-        hashes.update(waiting)
-        return StoredBody(b"".join(waiting), None, None, hashes.digest, hashes.md5, etag_of(hashes.md5.hex()))
+                return await self._store_large(waiting, pieces, etag_of, verified_md5, size)
+        return self.store_small(b"".join(waiting), etag_of, verified_md5=verified_md5)
 
     async def _store_large(
         self,
         first: Sequence[Piece],
         rest: AsyncIterator[Piece],
-        hashes: "_BodyHashes",
         etag_of: Callable[[str], str],
+        verified_md5: bytes | None,
         size: int,
     ) -> StoredBody:
         file = await self._journal.create_body(size)
-        hashing, writing = PieceQueue(hashes.update, batch=_BATCH, limit=_LIMIT), file.queue(_BATCH, _LIMIT)
+        hashed, writing = md5(usedforsecurity=False), file.queue(_BATCH, _LIMIT)
+        hashing = PieceQueue(partial(_update, hashed), batch=_BATCH, limit=_LIMIT)
+        queues = (hashing, writing) if verified_md5 is None else (writing,)
         try:
-            hashing.put(first)
-            writing.put(first)
+            for queue in queues:
+                queue.put(first)
             async for piece in rest:
-                hashing.put((piece,))
-                writing.put((piece,))
-                await hashing.wait_for_room()
-                await writing.wait_for_room()
+                for queue in queues:
+                    queue.put((piece,))
+                for queue in queues:
+                    await queue.wait_for_room()
             await writing.finish()
             ref = await file.finish()
             await hashing.finish()
-            return StoredBody(b"", file, ref, hashes.digest, hashes.md5, etag_of(hashes.md5.hex()))
+            own = hashed.digest() if verified_md5 is None else verified_md5
+            return StoredBody(b"", file, ref, BodyDigest(file.crc, ref.size), own, etag_of(own.hex()))
         except BaseException:
             await hashing.stop()
             await writing.stop()
@@ -166,22 +168,6 @@ class BodyStore:
             raise
 
 
-class _BodyHashes:
-    """The hashes of a body that are computed here."""
-
-    def __init__(self, verified_md5: bytes | None) -> None:
-        self.digest = BodyDigest()
-        self._verified_md5 = verified_md5
-        self._md5 = md5(usedforsecurity=False)
-
-    @property
-    def md5(self) -> bytes:
-        """The MD5 of the bytes so far, or that of the whole body, where it is verified elsewhere."""
-        return self._md5.digest() if self._verified_md5 is None else self._verified_md5
-
-    def update(self, pieces: Sequence[Piece]) -> None:
-        """Adds the next bytes."""
-        for piece in pieces:
-            if self._verified_md5 is None:
-                self._md5.update(piece)
-            self.digest.update(piece)
+def _update(hashed: Hasher, pieces: Sequence[Piece]) -> None:
+    for piece in pieces:
+        hashed.update(piece)
