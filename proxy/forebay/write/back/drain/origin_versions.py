@@ -36,7 +36,7 @@ class OriginVersions:
         self._rules = rules
         self._made: OrderedDict[ObjectName, str] = OrderedDict()
         self._sent: OrderedDict[ObjectName, tuple[str, ...]] = OrderedDict()
-        """The ETags of versions that were sent to the origin by writes that go through, as long as it has not answered."""
+        """The ETags of versions that writes have sent through to the origin, as long as it has not answered."""
         self._newer: set[ObjectName] | None = None
         """The objects that were written while `learning` goes on."""
 
