@@ -78,15 +78,9 @@ def test_a_document_of_no_recording_is_refused(change: dict[str, object]) -> Non
 
 def test_a_document_without_a_fact_is_refused() -> None:
     document = recorded("a", 1, 5.0).to_document()
-    for fact in document.keys() - {"is_whole"}:
+    for fact in document:
         with pytest.raises(ValueError, match="describes no recording"):
             recording_from({name: value for name, value in document.items() if name != fact})
-
-
-def test_a_document_of_an_earlier_version_is_read() -> None:
-    document = recorded("a", 1, 5.0).to_document()
-    assert document.pop("is_whole") is False
-    assert recording_from(document).to_document() == document | {"is_whole": False}
 
 
 @pytest.mark.parametrize("name", ["a", "Nightly-2.1_b", "0" * 128, automatic_name("20260101T000000Z", "abcdef")])

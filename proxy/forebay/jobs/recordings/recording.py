@@ -77,13 +77,11 @@ class Recording:
 
 
 _DOCUMENT_FIELDS: Final = {each.name: each.type for each in fields(Recording) if each.compare}
-_ADDED: Final = frozenset({"is_whole"})
-"""Fields that files of earlier versions lack. A saved recording is kept across an upgrade."""
 
 
 def recording_from(document: Any) -> Recording:
     """Returns the recording of a file's document. Raises ValueError if this is none."""
-    if not isinstance(document, dict) or document.keys() | _ADDED != _DOCUMENT_FIELDS.keys():
+    if not isinstance(document, dict) or document.keys() != _DOCUMENT_FIELDS.keys():
         raise ValueError("a file that describes no recording")
     recording = Recording(**document)
     if not is_bucket_name(recording.bucket) or not is_recording_name(recording.name):
