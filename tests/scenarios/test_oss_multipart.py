@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.protocol.body.crc64 import crc64
+from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
 from harness.oss_client import OssClient, told
 from harness.rig import TRAINER, Rig
@@ -222,3 +223,26 @@ async def test_a_copied_part_is_left_as_it_is(tmp_path: Path, swift: SwiftOrigin
         assert "x-oss-hash-crc64ecma" not in done.headers  # one part is not known
         read = await client.request("GET", target)
         assert (read.body == source + b"end", "x-oss-hash-crc64ecma" in read.headers) == (True, False)
+
+
+@pytest.mark.parametrize("lists", ["ETags of both dialects", "ETags in lower case"])
+async def test_a_client_of_s3_completes_what_one_of_oss_began(tmp_path: Path, lists: str) -> None:
+    """An OSS client was answered ETags in upper case, and the origin compares them as they are."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.create_bucket("bucket")
+        target, bodies = "/bucket/key", [bytes_of(5 * MIB, 1), b"end"]
+        oss, s3 = OssClient(rig.endpoint, TRAINER), rig.client()
+        upload_id = await oss.initiate(target)
+        etags = [(await oss.part(target, upload_id, 1, bodies[0])).headers["ETag"]]
+        part = await s3.request("PUT", f"{target}?partNumber=2&uploadId={upload_id}", (), bodies[1])
+        etags.append(part.headers["ETag"])
+        assert (etags[0].isupper(), etags[1].islower()) == (True, True)
+        if lists == "ETags in lower case":
+            etags = [each.lower() for each in etags]
+        listed = "".join(
+            f"<Part><PartNumber>{number}</PartNumber><ETag>{each}</ETag></Part>" for number, each in enumerate(etags, 1)
+        )
+        document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+        done = await s3.request("POST", f"{target}?uploadId={upload_id}", (), document)
+        assert done.status == 200, done.body
+        assert (await s3.request("GET", target)).body == b"".join(bodies)

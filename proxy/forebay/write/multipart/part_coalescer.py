@@ -9,6 +9,8 @@ Only parts that the origin has confirmed are coalesced (multipart_registry), and
 their digests before the completion is sent. Where bytes are missing (the worker was restarted, or the upload was idle
 for too long) a completion that needs them is refused: EntityTooSmall. The upload stays as it is, and the client may
 upload those parts again.
+
+A client of S3 may complete what one of OSS began: its completion is sent as it is, but for the spelling of ETags.
 """
 
 import asyncio
@@ -83,7 +85,9 @@ class PartCoalescer:
         digests = [part.digest for part in known if part is not None]
         digest = await run_cooperatively(combining_digests(digests)) if len(digests) == len(listed) else None
         least = self._least_of(forward)
-        if not forward.speaks_oss or not least:
+        if not forward.speaks_oss:
+            return CoalescedCompletion(await _as_the_origin_spells(body, listed, known), digest)
+        if not least:
             return CoalescedCompletion(body, digest)
         numbers = [each.number for each in listed]
         if numbers != sorted(set(numbers)):  # which the origin could not see once they are joined
@@ -180,3 +184,15 @@ def _planning(
     ]
     yield
     return coalesce_parts(parts, least)
+
+
+async def _as_the_origin_spells(
+    body: bytes, listed: Sequence[UploadedPart], known: Sequence[KnownPart | None]
+) -> bytes:
+    """Returns a completion with the ETags of its parts as the origin has answered them: an OSS client was sent them in
+    upper case, and origins compare them as they are. `known`: the listed parts, as far as they are known."""
+    spelled = [
+        each if part is None or each.etag.strip('"') == part.etag.strip('"') else each._replace(etag=part.etag)
+        for each, part in zip(listed, known, strict=True)
+    ]
+    return body if spelled == list(listed) else await run_cooperatively(write_completion_cooperatively(spelled))
