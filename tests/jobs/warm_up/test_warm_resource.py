@@ -105,7 +105,13 @@ async def test_the_jobs_of_a_sender_are_bounded(tmp_path: Path) -> None:
 
 async def test_a_malformed_warm_up_is_refused(tmp_path: Path) -> None:
     async with twenty_objects(tmp_path) as (_, rig), client_of(rig) as client:
-        for name, body in (("soon", b""), ("prefix", b"\xff"), ("keys", b"a\n\xff\n"), ("keys", b"k" * 2000)):
+        for name, body in (
+            ("soon", b""),
+            ("prefix", b"\xff"),
+            ("keys", b"a\n\xff\n"),
+            ("keys", b"k" * 2000),
+            ("keys", b"\n\n"),
+        ):
             request = ObjectRequest("PUT", "data", f".forebay/warm/{name}", content=memoryview(body))
             with pytest.raises(InvalidRequest):
                 await asyncio.to_thread(client.blocking.send_request, request)

@@ -82,6 +82,8 @@ class WarmResource:
                 dropped += 1
             else:
                 inventory.add(InventoryEntry(owner.bucket, key))
+        if not len(inventory) and not dropped:
+            raise S3Error("InvalidArgument", "The list has no key.")
         return await self._start(owner, None, WarmUpOrder(), inventory), dropped
 
     def _unended(self, owner: ResourceOwner) -> list[tuple[str | None, WarmUpJob]]:
