@@ -120,7 +120,7 @@ def _section(bench: BenchContext, tiers: Tiers, measured: list[_Measured]) -> Se
                     f"{epoch.unevenness:.2f}",
                 )
             )
-    headings = ("x", "workers", "LRU, by its law", "LRU", "epoch", "worst tenth, LRU", "worst tenth, epoch")
+    headings = ("x", "workers", "LRU, calculated", "LRU", "epoch", "worst tenth, LRU", "worst tenth, epoch")
     described = "the SSD tier alone" if tiers == "SSD" else "a quarter memory, three quarters SSD"
     text = _TEXT.format(
         objects=objects,
@@ -177,7 +177,7 @@ def plot(directory: Path | None, tiers: Tiers, measured: list[_Measured]) -> Non
     steps = [step / 50 for step in range(51)]
     curves = [
         Curve("no cache hits more", tuple((x, x) for x in steps), is_line=True),
-        Curve("LRU, by its law", tuple((x, lru_law(x)) for x in steps), is_line=True),
+        Curve("LRU, calculated", tuple((x, lru_law(x)) for x in steps), is_line=True),
         Curve("eviction = epoch, measured", tuple((e.x, e.hit_share) for e in one if e.eviction == "epoch")),
         Curve("eviction = lru, measured", tuple((e.x, e.hit_share) for e in one if e.eviction == "lru")),
     ]
