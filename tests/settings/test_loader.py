@@ -140,7 +140,9 @@ def test_a_setting_with_one_underscore_is_warned_about() -> None:
 
 def test_an_unknown_variable_is_refused_unless_a_setting_names_it() -> None:
     problem = refused(MINIMAL, {"FOREBAY_SERVER__LISTN": "tell-nobody"})["FOREBAY_SERVER__LISTN"]
-    assert "did you mean 'FOREBAY_SERVER__LISTEN'" in str(problem)
+    assert str(problem).startswith(
+        "FOREBAY_SERVER__LISTN: no such setting, allowed: FOREBAY_SERVER__LISTEN (did you mean "
+    )
     assert "tell-nobody" not in str(problem)
     text = ORIGIN + '[[auth.keys]]\nid = "t"\nsecret_env = "FOREBAY_KEYS__T"\n'
     assert settings(text, {"FOREBAY_KEYS__T": "s"}).auth.keys[0].secret == Secret("s")

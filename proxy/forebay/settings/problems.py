@@ -26,4 +26,4 @@ def unknown_setting(where: str, name: str, known: Iterable[str]) -> SettingsErro
     allowed = ", ".join(others) if len(known) <= 24 else "what docs/configuration.md and its pages list"
     if close:
         allowed = f"{close[0]} (did you mean {close[0]!r}?), {allowed}"
-    return SettingsError(where, name, allowed)
+    return SettingsError(where, name, allowed, reason=f"no such setting, allowed: {allowed}")
