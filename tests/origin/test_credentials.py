@@ -99,6 +99,12 @@ async def test_a_chain_without_credentials_raises(found: Exception | None) -> No
     assert "hush" not in str(raised.value)
 
 
+async def test_a_chain_that_finds_nothing_says_what_to_set() -> None:
+    with pytest.raises(OriginCredentialFault) as raised:
+        await CredentialChain(session=Session(None)).current()
+    assert "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY where Forebay starts" in raised.value.reason
+
+
 async def test_a_chain_that_failed_is_tried_again() -> None:
     """Later: a search may ask the network, and every request needs a key."""
     now = 0.0

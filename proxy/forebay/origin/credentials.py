@@ -20,6 +20,10 @@ from forebay.protocol.signatures.signing_key import SecretKey
 if TYPE_CHECKING:
     from aiobotocore.session import AioSession
 
+_NOTHING_FOUND: Final = (
+    "no provider of the chain has credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY where Forebay starts, or "
+    "origin.profile, or origin.access_key"
+)
 _RETRY_AFTER: Final = 10.0
 """Seconds between attempts at a refresh that failed, while the old credentials are still good, and between two searches
 of the chain that found nothing: a search may ask the network."""
@@ -183,13 +187,13 @@ class CredentialChain:
                 try:
                     session = await self.session()
                     self._found = await session.get_credentials()
-                    self._missing = None if self._found is not None else "no provider of the chain has credentials"
+                    self._missing = None if self._found is not None else _NOTHING_FOUND
                 except Exception as failure:
                     self._missing = f"a provider of the chain failed ({type(failure).__name__})"
             if self._found is None:
                 self._not_before = self._monotonic() + _RETRY_AFTER
                 self.renew()
-                raise missing_credential(self._missing or "no provider of the chain has credentials")
+                raise missing_credential(self._missing or _NOTHING_FOUND)
             self._not_before = float("-inf")
             return self._found
 
