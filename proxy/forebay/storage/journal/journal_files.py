@@ -7,6 +7,7 @@ https://man7.org/linux/man-pages/man2/fsync.2.html
 https://man7.org/linux/man-pages/man2/preadv.2.html
 https://man7.org/linux/man-pages/man2/sync_file_range.2.html
 https://man7.org/linux/man-pages/man2/fcntl_locking.2.html
+https://man7.org/linux/man-pages/man2/statx.2.html
 """
 
 import ctypes
@@ -28,6 +29,14 @@ _MOST_BUFFERS: Final = 1000
 _SYNC_FILE_RANGE: Final = ctypes.CDLL(None).sync_file_range
 _SYNC_FILE_RANGE.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
 _SYNC_FILE_RANGE_WRITE: Final = 2
+_STATX: Final = getattr(ctypes.CDLL(None), "statx", None)
+if _STATX is not None:
+    _STATX.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p]
+_AT_FDCWD: Final = -100
+_STATX_INO: Final = 0x100
+_STATX_SIZE: Final = 256
+_FOUND: Final = struct.Struct("=I28xQ96xII")
+"""Of a struct statx: which of its fields are set, the inode's number, and the two numbers of its device."""
 
 
 FileIdentity: TypeAlias = tuple[int, int]
@@ -142,9 +151,17 @@ class JournalFiles:
 
     def has_name(self, identity: FileIdentity, path: str) -> bool:
         """Whether a file is to be found by its path: its directory may have been removed, moved, or covered by a mount.
-        What can't be looked at (its permissions were taken away) counts as found."""
+        What can't be looked at (its permissions were taken away) counts as found.
+
+        The look does not ask for the file's times. Behind a `stat`, the next write gets a time of its own, though it be
+        in the same tick of the kernel's clock (Linux 6.13 and later), so it changes the inode, and where a file system
+        has no journal the next sync writes that as well.
+        """
+        known = _identity_at(path)
+        if known is not None:
+            return known == identity
         try:
-            found = os.stat(path)  # noqa: PTH116 -- behind every sync, before its answer: a Path costs 400 opcodes
+            found = os.stat(path)  # noqa: PTH116 -- no Path is needed
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:
@@ -170,3 +187,14 @@ class JournalFiles:
     def close(self, fd: int) -> None:
         """Closes a descriptor."""
         os.close(fd)
+
+
+def _identity_at(path: str) -> FileIdentity | None:
+    """Returns what tells the file at a path from all others; None: `stat` has to say, or why there is none."""
+    if _STATX is None:
+        return None
+    found = ctypes.create_string_buffer(_STATX_SIZE)
+    if _STATX(_AT_FDCWD, os.fsencode(path), 0, _STATX_INO, found):
+        return None
+    fields, inode, major, minor = _FOUND.unpack_from(found)
+    return (os.makedev(major, minor), inode) if fields & _STATX_INO else None
