@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.server.http.request_framing import HOST, RequestBoundary
+from forebay.server.fastpath.request_head import HOST
+from forebay.server.http.request_framing import RequestBoundary
 from security.head_parsers import ParsedHead, Reader, connection_parsers, head_parsers, parse_fast
 from security.keyrings import NOW, OWNER
 from security.mutants import damaged

@@ -34,7 +34,7 @@ client/cli/test_commands.py                  client/cli/plans_command
 
 client/shared_memory/test_socket_transport.py    client/shared_memory/channel_input
 server/http/test_client_connection.py    server/http/socket_writes server/http/connection_services
-server/http/test_client_connection.py    server/http/request_connections server/http/sending_connection
+server/http/test_client_connection.py    server/http/sending_connection
 server/fastpath/test_fast_lane.py        server/fastpath/client_state server/fastpath/lane_answer
 scenarios/test_arriving_uploads.py       server/http/small_uploads
 request/batch/test_tar_output.py                 protocol/batch/batch_output
@@ -142,7 +142,7 @@ server/admin/test_routes.py              server/admin/schema/admin_schema server
 server/admin/test_routes.py              server/admin/control server/admin/request_reader settings/redaction
 server/admin/worker/test_worker_recordings.py   server/admin/schema/recording_schema
 server/http/test_listener.py             server/http/aiohttp_connection server/http/aiohttp_exchange
-server/http/test_listener.py             server/http/request_service server/http/refusals
+server/http/test_listener.py             server/request_service server/response_heads server/http/refusals
 server/http/test_listener.py             server/http/parsed_requests
 server/fastpath/test_direct_misses.py    server/fastpath/admitted_reads
 server/shared_memory/test_channel_batch.py       server/shared_memory/batch_requests

@@ -4,14 +4,34 @@ AdmittedRead ──> direct misses (direct_misses): small objects that no tier k
          └──else, or given up──> task ──> request service ──> gateway, with the admission ──> read_answered
 """
 
+from collections.abc import Callable
+from typing import Protocol
+
+from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord, new_request_id
 from forebay.metadata.direct_openings import DirectOpening
 from forebay.protocol.exchange import EMPTY_BODY, Request
 from forebay.server.fastpath.direct_misses import DirectMisses, MissConnection
+from forebay.server.fastpath.direct_reply import DirectReply
 from forebay.server.fastpath.fast_lane import FastLane
 from forebay.server.fastpath.lane_answer import AdmittedRead
-from forebay.server.http.request_connections import ReadConnection
-from forebay.server.http.request_service import RequestService
+from forebay.server.request_service import RequestService
+
+
+class ReadConnection(Protocol):
+    """The connection of an admitted read."""
+
+    peer: str
+    secure: bool
+
+    def make_reply(
+        self, record: RequestRecord, is_last: Callable[[], bool], isolation: HeaderPairs, *, is_head: bool
+    ) -> DirectReply:
+        """The reply to a `read` that this connection began."""
+        ...
+
+    def read_answered(self, *, keep_alive: bool) -> None:
+        """The request that this connection began has been answered; `keep_alive`: another request may follow."""
 
 
 class AdmittedReads:

@@ -25,7 +25,7 @@ from forebay.protocol.response_headers import requests_checksums, whole_headers
 from forebay.request.object_read import ObjectReader
 from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE, DirectReply, ReplyConnection, plain_head
 from forebay.server.fastpath.lane_answer import AdmittedRead
-from forebay.server.http.request_service import RequestService
+from forebay.server.request_service import RequestService
 
 _SELECTING: Final = frozenset(
     {

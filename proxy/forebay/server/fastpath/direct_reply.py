@@ -24,7 +24,7 @@ from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.protocol.dates import http_date
-from forebay.server.http.aiohttp_exchange import response_fields, write_continue
+from forebay.server.response_heads import response_fields, write_continue
 
 _REASONS: Final = {status.value: status.phrase for status in HTTPStatus}
 _LINE: Final = "\r\n"

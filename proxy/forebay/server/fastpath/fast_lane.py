@@ -53,7 +53,7 @@ from forebay.server.fastpath.prepared_response import NO_ENDS, PreparedResponse
 from forebay.server.fastpath.request_head import parse_request_head
 from forebay.server.fastpath.template_cache import TemplateCache
 from forebay.server.fastpath.unsigned_head import UnsignedHead
-from forebay.server.http.aiohttp_exchange import SERVER_NAME
+from forebay.server.response_heads import SERVER_NAME
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
 from forebay.storage.memory.head_attachments import HeadAttachments

@@ -21,8 +21,8 @@ from forebay.core.names import BlockId
 from forebay.core.request_record import CacheStatus
 from forebay.server.fastpath.client_state import ClientState
 from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE
+from forebay.server.fastpath.lane_answer import FileExtent
 from forebay.server.fastpath.prepared_response import PreparedResponse
-from forebay.server.http.sendfile_writer import FileExtent
 from forebay.storage.memory.shared_blocks import MIN_SHARED_BYTES, SharedBlock
 from forebay.storage.ssd.segments.verified_extents import VerifiedExtent
 from forebay.storage.tiers import Tiers

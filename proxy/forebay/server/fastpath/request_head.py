@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 
 from multidict import CIMultiDict
 
-from forebay.server.http.request_framing import HOST
-
+HOST: Final = re.compile(r"(?:[0-9A-Za-z._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{0,5})(?::\1)?)?")
+"""A name or an address, and a port. No user, no blank, no list: nothing that could be cut into another host. The port
+may be there twice: boto 2 writes it so."""
 MAX_HEAD_SIZE: Final = 8192
 """Bytes of a head. A longer one (a session token of a kilobyte fits) costs more elsewhere than its parsing."""
 MAX_CACHED_LINE: Final = 200

@@ -16,42 +16,25 @@ from aiohttp.client_exceptions import ClientPayloadError
 from aiohttp.http_writer import HttpVersion11
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestPayloadError
-from multidict import CIMultiDict
 
 from forebay.core.buffers import Buffer
 from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.heads import HeaderPairs
-from forebay.core.request_record import HOST_ID, RequestRecord
+from forebay.core.request_record import RequestRecord
 from forebay.core.timers import Timers
 from forebay.server.http.connection_limits import Timeout
+from forebay.server.response_heads import response_fields, write_continue
 
-SERVER_NAME: Final = "Forebay"
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 """SO_LINGER with a timeout of zero: closing the socket, also when the process dies, resets the connection."""
 _FIN_ON_CLOSE: Final = struct.pack("ii", 0, 0)
-_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 COPIED_SIZE: Final = 65 << 10
 """Bytes of an object that are handed to aiohttp at once: just more than it writes before it waits for the client."""
 
 
 class ExcessiveFraming(RequestPayloadError):
     """The body has far more bytes of chunked framing than of content."""
-
-
-def response_fields(headers: HeaderPairs, length: int | None, isolation: HeaderPairs) -> CIMultiDict[str]:
-    """A response's headers with those of every response of ours. `length`: of its body, None if unknown. `isolation`:
-    replaces the origin's headers of these names (request.admission.GatewayPolicy)."""
-    fields = CIMultiDict(headers)
-    if "x-oss-request-id" not in fields:  # OSS's responses have no second id
-        fields.setdefault("x-amz-id-2", HOST_ID)
-    fields.setdefault("Server", SERVER_NAME)
-    for name, value in isolation:
-        fields.popall(name, None)
-        fields[name] = value
-    if length is not None:
-        fields["Content-Length"] = str(length)
-    return fields
 
 
 class UntypedResponse(web.StreamResponse):
@@ -113,12 +96,6 @@ def send_continue(request: web.BaseRequest) -> None:
     """Sends the interim response 100 (Continue), which a client of HTTP/1.0 must not get."""
     if request.version >= HttpVersion11:
         write_continue(request.transport)
-
-
-def write_continue(transport: asyncio.Transport | None) -> None:
-    """Sends the interim response 100 (Continue), unless the connection has ended."""
-    if transport is not None:
-        transport.write(_CONTINUE)
 
 
 def has_left(transport: asyncio.BaseTransport | None) -> bool:

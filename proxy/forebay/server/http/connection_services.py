@@ -8,9 +8,9 @@ from forebay.origin.turns.body_turns import BodyTurns
 from forebay.server.fastpath.admitted_reads import AdmittedReads
 from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.parsed_requests import ParsedRequests
-from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendQueue
 from forebay.server.http.small_uploads import SmallUploads
+from forebay.server.request_service import RequestService
 
 
 @dataclass(frozen=True, slots=True)

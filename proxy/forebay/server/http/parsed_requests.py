@@ -4,22 +4,42 @@ aiohttp's request ──> plain framing? ──> Request, reply ──> request 
 """
 
 import time
+from typing import Protocol
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.http_writer import HttpVersion11
+from aiohttp.streams import StreamReader
 
 from forebay.core.errors import S3Error
 from forebay.core.request_record import RequestRecord, new_request_id
 from forebay.core.timers import Timers
 from forebay.protocol.channel_frames import CHANNEL_PATH, HINT_HEADER
 from forebay.protocol.exchange import Request
+from forebay.server.fastpath.admitted_reads import ReadConnection
+from forebay.server.fastpath.direct_reply import ReplyConnection
 from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply, has_left, send_continue
 from forebay.server.http.chunk_sender import ChunkSender
 from forebay.server.http.connection_limits import ConnectionLimits, linger
-from forebay.server.http.request_connections import RequestConnection
 from forebay.server.http.request_framing import framing_error, head_size, origin_form
-from forebay.server.http.request_service import RequestService
+from forebay.server.request_service import RequestService
+
+
+class RequestConnection(ReadConnection, ReplyConnection, Protocol):
+    """The connection of any request."""
+
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether more requests have been parsed than are being answered."""
+        ...
+
+    @property
+    def came_alone(self) -> bool:
+        """Whether nothing has come behind the head of the request."""
+        ...
+
+    def release_buffer(self, content: StreamReader) -> None:
+        """Note that no more of this body is read."""
 
 
 class ParsedRequests:

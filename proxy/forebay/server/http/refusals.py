@@ -9,7 +9,7 @@ from forebay.core.errors import S3Error
 from forebay.core.request_record import HOST_ID
 from forebay.protocol.xml.s3_documents import error_document
 from forebay.server.fastpath.prepared_response import REQUEST_ID
-from forebay.server.http.aiohttp_exchange import SERVER_NAME
+from forebay.server.response_heads import SERVER_NAME
 
 _TOO_MANY_HEADERS: Final = "Too many headers received"
 """The message of an error of aiohttp, whose class stands for every bad request."""

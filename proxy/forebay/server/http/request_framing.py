@@ -18,9 +18,8 @@ from typing import Final
 from aiohttp.http_writer import HttpVersion10, HttpVersion11
 from aiohttp.web import BaseRequest
 
-HOST: Final = re.compile(r"(?:[0-9A-Za-z._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{0,5})(?::\1)?)?")
-"""A name or an address, and a port. No user, no blank, no list: nothing that could be cut into another host. The port
-may be there twice: boto 2 writes it so."""
+from forebay.server.fastpath.request_head import HOST
+
 _DOUBLED_PORT: Final = re.compile(r"(:[0-9]+)\1$")
 _LENGTH: Final = re.compile(r"[0-9]{1,18}")
 

@@ -31,9 +31,9 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Final, TypeAlias
+from typing import Final
 
-from forebay.protocol.exchange import OpenFile
+from forebay.server.fastpath.lane_answer import FileExtent
 from forebay.storage.memory.promotion import SENT_HITS
 from forebay.storage.ssd.segments.verified_extents import VerifiedExtent
 
@@ -74,11 +74,6 @@ class SendQueue:
             self._is_scheduled = bool(self._waiting)
             if self._is_scheduled:
                 self._loop.call_soon(self._run)
-
-
-FileExtent: TypeAlias = tuple[OpenFile, int, int, VerifiedExtent | None]
-"""Bytes of a file that are sent unchanged: file, start, stop, and their verification; None for bytes that are certain
-to be in memory. A plain tuple, as an instance of a class takes ten times as long to make."""
 
 
 class SendfileWriter:

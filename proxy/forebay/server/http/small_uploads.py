@@ -7,22 +7,33 @@ The request service answers, bounds and records them. Head and body are charged 
 room, aiohttp reads the request. A client that leaves does not end it: the write is carried out, as in aiohttp's lane.
 """
 
+import asyncio
 import time
-from typing import Final
+from typing import Final, Protocol
 
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.request_record import RequestRecord, new_request_id
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
 from forebay.protocol.exchange import Request, SmallBody
+from forebay.server.fastpath.admitted_reads import ReadConnection
 from forebay.server.fastpath.upload_heads import KnownUpload, UploadHeads
-from forebay.server.http.aiohttp_exchange import has_left, write_continue
+from forebay.server.http.aiohttp_exchange import has_left
 from forebay.server.http.arriving_body import ArrivingBody
 from forebay.server.http.connection_limits import ConnectionLimits, linger
-from forebay.server.http.request_connections import UploadConnection
-from forebay.server.http.request_service import RequestService
+from forebay.server.request_service import RequestService
+from forebay.server.response_heads import write_continue
 
 _END: Final = b"\r\n\r\n"
+
+
+class UploadConnection(ReadConnection, Protocol):
+    """The connection of a small PUT."""
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """None after the client has left."""
+        ...
 
 
 class SmallUploads:

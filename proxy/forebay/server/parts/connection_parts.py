@@ -13,9 +13,9 @@ from forebay.server.fastpath.fast_lane import FastLane, HitSources, HitTelemetry
 from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.connection_services import ConnectionServices
 from forebay.server.http.parsed_requests import ParsedRequests
-from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendQueue
 from forebay.server.http.small_uploads import SmallUploads
+from forebay.server.request_service import RequestService
 from forebay.server.resource_limits import usable_connections
 from forebay.server.shared_memory.batch_requests import BatchRequests
 from forebay.server.shared_memory.channel_writer import ChannelServices

@@ -14,7 +14,7 @@ from forebay.protocol.batch.batch_output import BatchOutput
 from forebay.protocol.exchange import BytesBody, Request
 from forebay.protocol.target import parse_target
 from forebay.server.fastpath.request_head import parse_request_head
-from forebay.server.http.request_service import AbortableReply, RequestService
+from forebay.server.request_service import AbortableReply, RequestService
 
 
 class BatchChannel(Protocol):

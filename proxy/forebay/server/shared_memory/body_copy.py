@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from forebay.core.buffers import Buffer
-from forebay.server.http.sendfile_writer import FileExtent
+from forebay.server.fastpath.lane_answer import FileExtent
 
 
 class BodyCopy:

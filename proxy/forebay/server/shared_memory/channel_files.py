@@ -26,7 +26,7 @@ from forebay.protocol.channel_frames import (
     WITH_DESCRIPTOR,
 )
 from forebay.request.admission import GatewayPolicy
-from forebay.server.http.sendfile_writer import FileExtent
+from forebay.server.fastpath.lane_answer import FileExtent
 from forebay.server.shared_memory.channel_writer import ChannelServices, ChannelWriter
 from forebay.server.shared_memory.passed_files import may_have
 from forebay.storage.memory.shared_blocks import Arena, SharedBlock

@@ -23,9 +23,9 @@ from forebay.protocol.channel_frames import FRAME, RING, SLOT_UNIT, WITH_DESCRIP
 from forebay.request.admission import GatewayPolicy
 from forebay.server.fastpath.admitted_reads import AdmittedReads
 from forebay.server.http.connection_limits import ConnectionLimits, StallTimer, Timeout
-from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendQueue
 from forebay.server.http.socket_writes import unacknowledged, write_now
+from forebay.server.request_service import RequestService
 from forebay.server.shared_memory.batch_requests import BatchRequests
 from forebay.server.shared_memory.client_memory import ClientMemory, ReadForm
 from forebay.server.shared_memory.client_ring import ClientRing
