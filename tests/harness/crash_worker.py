@@ -3,10 +3,13 @@ for each line of its standard input. For harness.fork_server.
 
     {"file": a configuration, "name": a point or null, "nth": when, or null, "is_serving": whether from then on}
         a worker that is alone, and may kill itself at a call of its journal (harness.journal_points)
+    {"file": likewise, "calls": a file, "name": likewise, "nth": likewise, "error": an errno, or null to be killed}
+        a worker that is alone, and may kill itself, or fail, at any call that changes a file (harness.file_calls); its
+        points are appended to the file, a line each
     {"directory": of the sockets, "number": 0, "workers": 4, "group": an id}
         a worker of a node, which waits for its supervisor's orders
 
-    ──> "forked PID", and of the first kind "serving PID PORT"
+    ──> "forked PID", and "serving PID PORT", the second kind with the port of its admin port behind
 
 They end with this process, which ends with its standard input.
 """
@@ -25,10 +28,28 @@ from typing import Any, Final
 from forebay.server.config_source import ConfigSource
 from forebay.server.worker import Worker
 from forebay.workers import node_worker
+from harness.file_calls import FileCalls
 from harness.imported_modules import import_forebay
-from harness.journal_points import KillAt, PointedFiles
+from harness.journal_points import FailOnce, KillAt, PointedFiles
 
 _PR_SET_PDEATHSIG: Final = 1
+
+
+async def serve_at_calls(order: dict[str, Any]) -> None:
+    calls = os.open(order["calls"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    kill = KillAt(order["name"], order["nth"]) if order["error"] is None else None
+    fail = FailOnce(order["name"], order["nth"], order["error"] or 0)
+
+    def at(point: str) -> None:
+        os.write(calls, f"{point}\n".encode())
+        (kill or fail)(point)
+
+    FileCalls(at).watch()
+    source = ConfigSource(Path(order["file"]), {}, {})
+    worker = Worker(source.load().settings, source)
+    await worker.start()
+    say(f"serving {os.getpid()} {worker.address[1]} {worker.admin_address[1]}")
+    await asyncio.Event().wait()
 
 
 async def serve(order: dict[str, Any]) -> None:
@@ -44,7 +65,9 @@ async def serve(order: dict[str, Any]) -> None:
 def run(order: dict[str, Any]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if "file" in order:
+    if "calls" in order:
+        asyncio.run(serve_at_calls(order))
+    elif "file" in order:
         asyncio.run(serve(order))
     else:
         node_worker.run(Path(order["directory"]), order["number"], order["workers"], order["group"])

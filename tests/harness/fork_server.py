@@ -25,6 +25,8 @@ class ForkedProcess:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        self.admin_port = 0
+        """Set before `port` returns, where the process names it."""
         self._exited = asyncio.Event()
         self._port: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         try:
@@ -51,8 +53,9 @@ class ForkedProcess:
         """Returns the port that it serves on; None: it has ended before it served."""
         return await asyncio.shield(self._port)
 
-    def set_port(self, port: int) -> None:
+    def set_port(self, port: int, admin_port: int = 0) -> None:
         """It serves."""
+        self.admin_port = admin_port
         if not self._port.done():
             self._port.set_result(port)
 
@@ -91,7 +94,7 @@ class ForkServer:
                 process = self._processes[int(pid)] = ForkedProcess(int(pid))
                 self._forked.put_nowait(process)
             else:
-                self._processes[int(pid)].set_port(int(port[0]))
+                self._processes[int(pid)].set_port(*map(int, port))
 
     async def close(self) -> None:
         """Kills all processes. One that a failed start forks meanwhile ends with the server."""

@@ -38,6 +38,18 @@ class PointedFiles(JournalFiles):
         self._at(f"after {verb} {kind}")
         return fd
 
+    def open_lock(self, path: str) -> int:
+        self._at("before open lock")
+        fd = super().open_lock(path)
+        self._files[fd] = "lock"
+        self._at("after open lock")
+        return fd
+
+    def truncate(self, fd: int, size: int) -> None:
+        self._at(f"before truncate {self._files[fd]}")
+        super().truncate(fd, size)
+        self._at(f"after truncate {self._files[fd]}")
+
     def write(self, fd: int, pieces: Sequence[Buffer | bytes], offset: int) -> None:
         kind, content = self._files[fd], b"".join(map(bytes, pieces))
         half = len(content) // 2
@@ -48,7 +60,7 @@ class PointedFiles(JournalFiles):
         self._at(f"after write {kind}")
 
     def sync(self, fd: int) -> None:
-        kind = self._files.get(fd, "lock")
+        kind = self._files[fd]
         self._at(f"before sync {kind}")
         super().sync(fd)
         self._at(f"after sync {kind}")
@@ -113,6 +125,24 @@ class KillAt:
             if count == self._nth:
                 os.kill(os.getpid(), signal.SIGKILL)
                 signal.pause()  # this thread goes no further
+
+
+class FailOnce:
+    """Fails the n-th time, from 0, that a point is reached, with this errno. A name of None counts all of them that
+    come before a call, but those that close a file; an `nth` of None fails nothing."""
+
+    def __init__(self, name: str | None, nth: int | None, error: int) -> None:
+        self._name, self._nth, self._error = name, nth, error
+        self._count = 0
+        self._lock = Lock()
+
+    def __call__(self, name: str) -> None:
+        if self._name not in {None, name} or not name.startswith("before") or name.startswith("before close"):
+            return
+        with self._lock:
+            count, self._count = self._count, self._count + 1
+        if count == self._nth:
+            raise OSError(self._error, os.strerror(self._error))
 
 
 def _kind(path: str) -> str:

@@ -21,6 +21,8 @@ from harness.rig import TRAINER
 
 LARGE: Final = 300_000
 """Bytes of a body that has a file of its own."""
+LARGER: Final = 1_200_000
+"""Likewise, which is removed in steps of a MiB."""
 Write: TypeAlias = Callable[[RawClient, int], Awaitable[object]]
 _FOLDERS: Final = frozenset({"a", "gone", "source", "copy", "upload"})
 _GONE: Final = b"to be deleted"
@@ -99,7 +101,7 @@ class JournalWriters:
         await write(client, next(self._numbers))
 
     async def _put(self, client: RawClient, number: int) -> None:
-        size = self._random.choice((0, 100, 5000, LARGE))
+        size = self._random.choice((0, 100, 5000, LARGE, LARGER))
         effect: Effect = (f"a/{self._random.randrange(4)}", _body(number, size))
         await self._send(client, "PUT", effect)
 

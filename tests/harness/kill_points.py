@@ -6,11 +6,16 @@ from typing import Final, TypeAlias
 
 JOURNAL_POINTS: Final = (
     *(f"{when} create {kind}" for when in ("before", "after") for kind in ("log", "settled", "body")),
-    *(f"{when} open {kind}" for when in ("before", "after") for kind in ("log", "settled", "body")),
+    *(f"{when} open {kind}" for when in ("before", "after") for kind in ("lock", "log", "settled", "body")),
     *(f"{when} lock {kind}" for when in ("before", "after") for kind in ("log", "body")),
     *(f"{when} read {kind}" for when in ("before", "after") for kind in ("log", "settled", "body")),
-    *(f"{when} write {kind}" for when in ("before", "within", "after") for kind in ("log", "settled", "body")),
-    *(f"{when} sync {kind}" for when in ("before", "after") for kind in ("log", "settled", "body", "logs", "bodies")),
+    *(f"{when} write {kind}" for when in ("before", "within", "after") for kind in ("lock", "log", "settled", "body")),
+    *(
+        f"{when} sync {kind}"
+        for when in ("before", "after")
+        for kind in ("lock", "log", "settled", "body", "logs", "bodies")
+    ),
+    *(f"{when} truncate body" for when in ("before", "after")),
     *(f"{when} list {kind}" for when in ("before", "after") for kind in ("logs", "bodies")),
     *(f"{when} unlink {kind}" for when in ("before", "after") for kind in ("log", "settled", "body")),
     *(f"{when} close {kind}" for when in ("before", "after") for kind in ("log", "settled", "body")),

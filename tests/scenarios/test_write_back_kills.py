@@ -29,7 +29,7 @@ _RECLAIMED: Final = ("unlink log", "unlink settled")
 async def reach(killed: KilledWorker, point: JournalPoint | OriginPoint) -> None:
     """Has the worker killed at this point."""
     for _ in range(TRIES):
-        if "unlink" in (point.name or ""):
+        if point.name is not None and ("unlink" in point.name or "truncate" in point.name):
             await killed.drain()  # so that there is something to remove
         if await killed.round(point):
             return
