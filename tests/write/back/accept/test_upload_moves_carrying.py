@@ -199,18 +199,22 @@ async def test_pauses_grow_while_nothing_is_carried() -> None:
     assert sorted(rig.settled) == [1, 2]
 
 
-async def test_an_upload_that_is_gone_at_the_origin_has_ended() -> None:
+async def test_an_upload_that_is_gone_at_the_origin_has_ended(caplog: pytest.LogCaptureFixture) -> None:
     rig = _Carrying(1)
     rig.failures = {1: [_refused("NoSuchUpload")]}
     await rig.carry()
     assert (rig.sent, rig.ended, rig.pauses) == ([1], [None], [])
+    assert "was aborted at the origin" in caplog.text
 
 
-async def test_a_damaged_part_is_counted_and_left_out() -> None:
+async def test_a_damaged_part_is_counted_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
     rig = _Carrying(1, 2)
     rig.failures = {1: [BodyDamaged("a bit")]}
     await rig.carry()
     assert (rig.damaged, sorted(rig.settled), rig.pauses) == (1, [1, 2], [])
+    [record] = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert "part 1 of the upload" in record.getMessage()
+    assert "is lost: a bit" in record.getMessage()
 
 
 @pytest.mark.parametrize("is_read_again", [False, True])
