@@ -94,7 +94,7 @@ soak: $(VENV)/.dev  ## many clients at once against a failing origin and a damag
 crash: $(VENV)/.dev  ## kills, power cuts and failing disks against the journal, at large: half an hour; SCALE=100 (10,000 random kills)
 	FOREBAY_CRASH_SCALE=$(or $(SCALE),100) $(BIN)/python -m pytest --numprocesses auto --dist worksteal -m 'long or not long' \
 		-o tmp_path_retention_policy=failed $(if $(BASETEMP),--basetemp=$(BASETEMP)) \
-		tests/storage/journal tests/write/back/test_journal_check.py tests/scenarios/test_killed_files.py \
+		tests/storage/journal tests/write/back/test_journal_check.py $(wildcard tests/scenarios/test_killed_*.py) \
 		$(wildcard tests/scenarios/test_write_back_*.py)
 
 faults: $(VENV)/.dev  ## every fault of an origin under every operation, in every setting, into docs/faults.md; ROUNDS=3, SEED=7, WORKERS=4, FAMILIES=heads,bodies

@@ -45,6 +45,13 @@ class PointedFiles(JournalFiles):
         self._at("after open lock")
         return fd
 
+    def write_lock(self, fd: int, line: bytes) -> None:
+        self._at("before write lock")
+        super().write_lock(fd, line[: len(line) // 2])
+        self._at("within write lock")
+        super().write_lock(fd, line)
+        self._at("after write lock")
+
     def truncate(self, fd: int, size: int) -> None:
         self._at(f"before truncate {self._files[fd]}")
         super().truncate(fd, size)

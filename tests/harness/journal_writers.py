@@ -117,7 +117,7 @@ class JournalWriters:
             await self._send(client, "PUT", (f"copy/{number}", body), headers=source)
 
     async def _upload(self, client: RawClient, number: int) -> None:
-        effect: Effect = (f"upload/{number % 3}", _body(number, LARGE))
+        effect: Effect = (f"upload/{number % 3}", _body(number, LARGER))
         path = path_of("ckpt", effect[0])
         created = await client.request("POST", f"{path}?uploads")
         found = re.search(rb"<UploadId>(.+)</UploadId>", created.body)

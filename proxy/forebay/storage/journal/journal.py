@@ -241,7 +241,7 @@ def _claim(path: Path, family: str, files: JournalFiles, layout: JournalLayout) 
                 run = 1 + (last.run if last is not None else _last_run(files, layout))
                 if fcntl.fcntl(lock, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:  # to join a run, that is enough
                     raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-                files.write(lock, [_lock_line(family, run).ljust(_LOCK_SIZE).encode()], 0)
+                files.write_lock(lock, _lock_line(family, run).ljust(_LOCK_SIZE).encode())
                 files.sync(lock)  # or a power cut has the next run begin with this number, too
                 # Not in one step: another worker may begin a run in between, which is then the run of both.
                 fcntl.flock(lock, fcntl.LOCK_SH)

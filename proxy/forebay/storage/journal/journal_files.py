@@ -83,6 +83,10 @@ class JournalFiles:
                 written += more
             offset += size
 
+    def write_lock(self, fd: int, line: bytes) -> None:
+        """Writes the only line of a lock file. It is shorter than a sector."""
+        os.pwrite(fd, line, 0)
+
     def start_writeback(self, fd: int, offset: int, size: int) -> None:
         """Has the kernel begin to write these bytes to the disk, so that less is left for `sync`. Nothing is durable
         by that, and no failure is lost: `sync` raises it."""
