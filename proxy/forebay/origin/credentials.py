@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from aiobotocore.session import AioSession
 
 _NOTHING_FOUND: Final = (
-    "no provider of the chain has credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY where Forebay starts, or "
-    "origin.profile, or origin.access_key"
+    "no provider of the chain has credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY where Forebay starts, "
+    "or origin.profile, or origin.access_key"
 )
 _RETRY_AFTER: Final = 10.0
 """Seconds between attempts at a refresh that failed, while the old credentials are still good, and between two searches
