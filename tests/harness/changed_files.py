@@ -4,7 +4,7 @@ from typing import Final
 
 KILLED: Final = frozenset(
     {
-        "jobs/job_store",
+        "jobs/state/job_store",
         "jobs/plans/plan_files",
         "jobs/plans/plan_store",
         "jobs/recordings/recording_files",

@@ -3,7 +3,7 @@ pins, plans, key lists, recordings, and a warm-up job.
 
     program = StateProgram(origin, directory, server)
     await program.round("before replace storage/pin_file", 0)       a worker that is killed there
-    await program.round("before fsync jobs/job_store", 0, errno.EIO)  one whose call fails
+    await program.round("before fsync jobs/state/job_store", 0, errno.EIO)  one whose call fails
     await program.check()                                            the next start on the same directories
 
 What was acknowledged must be there; what was not may be.
