@@ -11,7 +11,7 @@ from forebay.origin.credentials import StaticCredentials
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.write.back.accept.write_proofs import WriteProof
 from harness.clients import path_of
-from harness.fake.actions import HoldRequest, Respond
+from harness.fake.actions import Action, Drop, HoldRequest, LoseAnswer, Respond
 from harness.fake.gate import Gate
 from harness.fake.s3_request import S3Request
 from harness.fake_origin import DEFAULT_SECRET, FakeOrigin
@@ -160,6 +160,19 @@ async def test_a_refused_probe_has_the_write_go_through(tmp_path: Path, operatio
         origin.faults.add(Respond(403, "AccessDenied"), method="DELETE")
         refused = await rig.client().request("DELETE", path_of("ckpt", "a/object"))
         assert (refused.status, b"AccessDenied" in refused.body) == (403, True)
+
+
+@pytest.mark.parametrize("failure", [Respond(503, "SlowDown"), Drop(), LoseAnswer()], ids=["503", "drop", "lost"])
+async def test_a_probe_leaves_no_upload_where_its_abort_fails(
+    tmp_path: Path, failure: Action, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        origin.store.create_bucket("ckpt")
+        origin.faults.add(failure, operation="AbortMultipartUpload", times=2)
+        await rig.put("a/object", b"x")
+        await rig.settled()
+        assert origin.store.bucket("ckpt").uploads == {}
+        assert "which was a probe, can't be aborted" not in caplog.text
 
 
 def _is_below_b(asked: S3Request) -> bool:

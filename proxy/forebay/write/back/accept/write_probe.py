@@ -35,6 +35,8 @@ PAUSE: Final = 10.0
 """Seconds between two probes of one kind and folder, after a refusal."""
 LAST_SECONDS: Final = 300.0
 """The last seconds of a temporary credential, in which no write is acknowledged: it may be too late to carry it out."""
+ABORTS: Final = 3
+"""Attempts to abort the upload of a probe; then only the origin's own rules for unfinished uploads remove it."""
 LONGEST_KEY: Final = 900
 """Bytes of a key that a probe's own key may be derived from; S3 allows 1024."""
 _DOCUMENT: Final = 64 << 10
@@ -115,11 +117,12 @@ class WriteProbe:
 
     async def _abort(self, name: ObjectName, found: str) -> None:
         aborted = OriginRequest("DELETE", *name, query=(("uploadId", found),), operation="AbortMultipartUpload")
-        with suppress(ForebayError):
-            async with await self._origins.send(aborted) as answer:
-                await answer.read(_DOCUMENT)
-                if answer.status in {200, 204}:
-                    return
+        for _ in range(ABORTS):
+            with suppress(ForebayError):
+                async with await self._origins.send(aborted) as answer:
+                    await answer.read(_DOCUMENT)
+                    if answer.status in {200, 204, 404}:  # 404: by an attempt whose answer was lost
+                        return
         _log.warning("the upload %s of %s, which was a probe, can't be aborted", found, name.path)
 
     async def _delete(self, name: ObjectName) -> bool:
