@@ -47,7 +47,7 @@ def check_config(
 
 
 def doctor(source: ConfigSource) -> int:
-    """Checks the configuration and the machine, and prints what was found. Returns the exit code."""
+    """Checks the configuration and the machine, and prints the results. Returns the exit code."""
     if not has_origin(source):
         return fail("No origin is configured: name a file with --config, or an origin with --origin.", REFUSED)
     try:

@@ -25,7 +25,7 @@ _WIDTHS: Final = "{:8} {:8} {:>10} {:>8}  {}"
 
 
 def check_journal_command(path: Path, export: Path | None, endpoint: str | None = None, *, force: bool = False) -> int:
-    """Prints what the journal holds, and exports it to a directory or an endpoint. `force`: over newer objects there.
+    """Prints the content of a journal, and exports it to a directory or an endpoint. `force`: over newer objects there.
     Returns the exit code."""
     if force and endpoint is None:
         return fail("--force belongs to --export-to.", UNUSABLE)

@@ -14,7 +14,7 @@ CooperativeWork: TypeAlias = Generator[None, None, Result]
 
 
 def run_to_completion(work: CooperativeWork[Result]) -> Result:
-    """Runs `work` without interruption and returns its result. Raises what it raises."""
+    """Runs `work` without interruption and returns its result. Raises its errors."""
     while True:
         try:
             next(work)

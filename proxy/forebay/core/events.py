@@ -125,8 +125,8 @@ class HedgeEnded:
 
 @dataclass(frozen=True, slots=True)
 class SlowResponse:
-    """A response of the origin was slower than the floor: another one replaced it, it was kept as there was no better
-    one, or it was ended as nobody followed its blocks."""
+    """A response of the origin was slower than the floor: it was replaced by another one, kept for lack of a better
+    one, or ended because no reader followed its blocks."""
 
     action: Literal["replaced", "kept", "ended"]
 

@@ -210,8 +210,8 @@ class OrderedBody:
             self._charged = 0
 
     async def pieces(self) -> AsyncGenerator[tuple[ByteSource, Buffer]]:
-        """Yields the bytes in order, and the source of each piece, for a reader that is never paused. Raises what
-        `next_piece` raises."""
+        """Yields the bytes in order, and the source of each piece, for a reader that is never paused. Raises the errors
+        of `next_piece`."""
         while not self.is_complete:
             source, buffer = await self.next_piece()
             yield source, buffer

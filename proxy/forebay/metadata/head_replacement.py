@@ -38,8 +38,8 @@ _WARNING_PAUSE: Final = 60.0
 _log = logging.getLogger(__name__)
 
 ForgetReplaced: TypeAlias = Callable[[ObjectName, Generation | None, Tick], Coroutine[Any, Any, Tick | None]]
-"""Forgets what is known of an object in all workers, durably, except the blocks of a generation. Returns the tick at
-which facts that were requested at the given one may be stored; None: they must not be (write.invalidation)."""
+"""Forgets an object in all workers, durably, except the blocks of a generation. Returns the tick at which facts of
+requests at the given tick may be stored; None: they must not be stored (write.invalidation)."""
 
 
 class HeadReplacement:

@@ -82,7 +82,7 @@ class ListingChanges:
 
 
 def decode_relisted(document: Any) -> list[RelistedKey]:
-    """The keys of a `relisted` message. Raises what peers.peer_codec.decode translates."""
+    """Returns the keys of a `relisted` message. Raises the errors of peers.peer_codec.decode."""
     return [
         RelistedKey(str(key), None if facts is None else EntryFacts(str(facts[0]), str(facts[1]), int(facts[2])))
         for key, facts in document

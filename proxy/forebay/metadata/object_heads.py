@@ -37,7 +37,7 @@ VERSION_BYTES: Final = 8 << 20
 _OVERHEAD: Final = 1500
 
 AddFacts: TypeAlias = Callable[[ObjectName, ObjectFacts], ObjectFacts]
-"""Adds to the origin's facts what was computed while the object was written through this worker."""
+"""Adds the results of this worker's computations during the write of the object to the origin's facts."""
 
 HeadDestination: TypeAlias = Literal["tiers", "memory", "nowhere"]
 """The tiers that a head is stored in: all, memory alone, or none."""
@@ -99,8 +99,8 @@ class ObjectHeads:
         return head
 
     def with_known_facts(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
-        """Returns the origin's facts with what was known of the same version before: its CRC64, and its checksums if
-        the response would have left them out."""
+        """Returns the origin's facts with earlier facts of the same version: its CRC64, and its checksums if such a
+        response would not have them."""
         return self.merged_facts(name, facts, self._tiers.head(name))
 
     def merged_facts(self, name: ObjectName, facts: ObjectFacts, known: Head | None) -> ObjectFacts:
@@ -149,7 +149,8 @@ class ObjectHeads:
     def destination_over(
         self, known: Head | None, name: ObjectName, head: Head, since: Tick
     ) -> "Head | HeadDestination":
-        """Returns what `store_over` would, or where that would put the head. Stores nothing."""
+        """Returns the destination of a head, or the other head that `store_over` would return in its place. Stores
+        nothing."""
         if known is not None:
             if (known.version, known.size) != (head.version, head.size):
                 return known

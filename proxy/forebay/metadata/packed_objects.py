@@ -56,7 +56,7 @@ class PackedObjects:
         return self._resolver.checksums
 
     async def resolve(self, request: LookupRequest, *, leads: bool = False) -> Resolution:
-        """Returns the version, or the origin's response in its place. Raises what Resolver.resolve raises, and
+        """Returns the version, or the origin's response in its place. Raises the errors of Resolver.resolve, and
         PackUnavailable."""
         packed = request.decision.packed
         if packed is None or request.version_id is not None:
@@ -85,7 +85,7 @@ class PackedObjects:
         return resolution
 
     def resolve_nowait(self, request: LookupRequest) -> ResolvedVersion | None:
-        """Does what Resolver.resolve_nowait does, for members as well."""
+        """Resolves as Resolver.resolve_nowait does, members included."""
         if request.decision.packed is None:
             return self._resolver.resolve_nowait(request)
         if request.version_id is not None or request.no_cache or request.identity is not None:
@@ -129,7 +129,7 @@ class PackedObjects:
         return None
 
     async def known_span(self, name: ObjectName) -> tuple[ObjectName, Span] | None:
-        """Does what `shard_span` does, without a request to the origin; None also where the packs are not known yet."""
+        """Returns `shard_span` without a request to the origin; None also where the packs are not known yet."""
         decision = self._rules().decide(name)
         if decision.packed is None or self._resolver.is_unsettled(name):
             return None

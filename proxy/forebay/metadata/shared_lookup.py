@@ -66,8 +66,7 @@ class SharedLookup:
         """Called when the first reader waits, from when this is set."""
 
     async def wait(self) -> Resolution:
-        """Returns the result; raises what the lookup failed with, or AbandonedLookup. Not to be called when it is
-        done."""
+        """Returns the result. Raises the lookup's error, or AbandonedLookup. Not to be called when it is done."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Resolution] = loop.create_future()
         self._waiters.append(waiter)
@@ -247,7 +246,7 @@ class SharedLookups:
         return lookup
 
     def start_unshared(self, work: Coroutine[Any, Any, Resolution], label: str) -> SharedLookup:
-        """Starts a lookup that nobody can join. `label` is for the log."""
+        """Starts a lookup of its own, which no other reader joins. `label` is for the log."""
         lookup = SharedLookup()
         lookup.run(self._tasks, work, label)
         return lookup
@@ -263,7 +262,7 @@ class SharedLookups:
             lookup.fence()
 
     def fence_bucket(self, bucket: str) -> None:
-        """Does what `fence` does, for every object of a bucket."""
+        """Fences every object of a bucket, as `fence` does one."""
         for name in [name for name in self._shared if name.bucket == bucket]:
             self.fence(name)
 

@@ -92,7 +92,7 @@ class StagedObjects:
         self._installing.pop(name, None)
 
     def fence_bucket(self, bucket: str) -> None:
-        """Does what `fence` does, for every object of a bucket."""
+        """Fences every object of a bucket, as `fence` does one."""
         for name in [name for name in self._installing if name.bucket == bucket]:
             del self._installing[name]
 

@@ -87,7 +87,7 @@ async def _request_page(owner: Owner, query: ListingQuery) -> ListingAnswer | No
 
 
 def decode_query(document: Any) -> ListingQuery:
-    """The query of a `list` call. Raises what peers.peer_codec.decode translates."""
+    """Returns the query of a `list` call. Raises the errors of peers.peer_codec.decode."""
     return ListingQuery(**{**document, "start": StartPoint(**document["start"])})
 
 

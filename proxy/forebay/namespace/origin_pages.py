@@ -93,8 +93,8 @@ class OriginPages:
 async def listed_objects(
     pages: OriginPages, bucket: str, prefix: str, *, is_awaited: bool = True
 ) -> AsyncGenerator[ListedObject]:
-    """Lists the objects under a prefix, page by page, in the order of their keys. Raises what `OriginPages.fetch`
-    raises."""
+    """Lists the objects under a prefix, page by page, in the order of their keys. Raises the errors of
+    `OriginPages.fetch`."""
     form, after = ListingForm(), ""
     while True:
         page = await pages.fetch(PageRequest(bucket, prefix, after, MAX_KEYS), form, is_awaited=is_awaited)

@@ -31,7 +31,8 @@ class BucketUnion:
         self._clients, self._client_of = clients, client_of
 
     async def send(self, request: OriginRequest) -> OriginResponse:
-        """The response to a ListBuckets: all of them, or the first refusal. Raises what OriginClient.send raises."""
+        """Returns the response to a ListBuckets: all buckets, or the first refusal. Raises the errors of
+        OriginClient.send."""
         pages: list[BucketPage] = []
         last: OriginResponse | None = None
         for client in self._clients:

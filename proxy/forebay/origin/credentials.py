@@ -208,8 +208,7 @@ def _session(profile: str | None) -> "AioSession":
 
 @cache
 def _loader(data_path: str | None) -> Any:
-    """Botocore's loader of service models, one for all sessions: what it has loaded of S3 are megabytes, and it keeps
-    them."""
+    """Botocore's loader of service models, one for all sessions: it keeps its models, some megabytes for S3."""
     from botocore.loaders import create_loader  # noqa: PLC0415 # see the module
 
     return create_loader(data_path)

@@ -126,8 +126,8 @@ class RequestSigner:
     async def headers(
         self, request: OriginRequest, url: RequestUrl, region: str | None = None
     ) -> list[tuple[str, str]]:
-        """All headers but Host and what frames a body. `region`: of the bucket, if it is another than the origin's.
-        Raises OriginCredentialFault, S3Error."""
+        """Returns all headers but Host and those of the body's framing. `region`: of the bucket, if it is another than
+        the origin's. Raises OriginCredentialFault, S3Error."""
         sent = _caller_headers(request.headers)
         secret = await self.credentials.current() if request.credential is None else request.credential
         if isinstance(secret, SecretKey):

@@ -37,8 +37,8 @@ class Abortable(Protocol):
 
 
 class Heartbeat:
-    """Pings one worker while connections to it are watched. `ping` returns when answered, and raises PeerUnavailable or
-    what the worker failed with."""
+    """Pings one worker while connections to it are watched. `ping` returns at the answer, and raises PeerUnavailable or
+    the worker's error."""
 
     def __init__(
         self,

@@ -118,8 +118,8 @@ class ReuseSample:
             self._thin_out()
 
     def begin_epoch(self) -> None:
-        """Makes what was recorded so far count half, so that a curve follows what is read now. Drops units that were
-        read neither in the epoch that ends nor in the one before."""
+        """Halves the weight of all recorded distances, so that a curve follows the present reads. Drops units without a
+        read in the ending epoch and in the one before."""
         if self._next - self._this_epoch < len(self._sizes) // _EPOCH_PART:
             return  # a set of few units: it is not worth the sorting
         self._fade()

@@ -46,7 +46,7 @@ class _Conditions(TypedDict):
 
 
 class OssReply:
-    """Translates what is written to it and writes that to `inner`. Implements forebay.protocol.exchange.ObjectReply."""
+    """Translates a response, and writes it to `inner`. Implements forebay.protocol.exchange.ObjectReply."""
 
     def __init__(self, inner: ObjectReply, method: str, record: RequestRecord, location: OssLocation) -> None:
         self._inner = inner

@@ -125,7 +125,8 @@ class ResourceRouter:
         return remove
 
     def _find(self, key: str) -> tuple[ResourceKind | None, str]:
-        """The kind of a key, and the name there; None: there is none. Raises S3Error for what is no resource."""
+        """Returns the kind of a key, and the name there; None: there is none. Raises S3Error for a key that is no
+        resource."""
         if key == BATCH_KEY:
             raise S3Error("MethodNotAllowed", f"{BATCH_KEY} takes a POST.")
         kind, _, name = key.removeprefix(RESERVED_PREFIX).partition("/")

@@ -119,11 +119,11 @@ class ResourceUploads:
         return CompletedUpload(key, parts, _etag(listed))
 
     async def forget(self, key: UploadKey) -> None:
-        """Drops what is kept of an upload."""
+        """Drops the received parts of an upload."""
         await self._registry.forget(key)
 
     async def abort(self, admission: Admission) -> None:
-        """Drops what is kept of an upload, if anything is."""
+        """Drops the received parts of an upload, if there are any."""
         await self._registry.forget(_upload_of(admission))
 
 

@@ -122,7 +122,7 @@ def default_region(endpoint: str, dialect: Dialect) -> str | None:
 
 
 def _default_origin(values: Values, sources: SecretSources, problems: list[SettingsError]) -> OriginSettings | None:
-    """`[origin]`; None if it has no endpoint, and is only there for what all origins share."""
+    """`[origin]`; None if it has no endpoint, and only has defaults for all origins."""
     own = _without_all(values, _FETCH)
     if own["endpoint"] is not None:
         return _origin(own | {"name": DEFAULT_ORIGIN, "buckets": ()}, "origin", sources, problems)
@@ -135,7 +135,7 @@ def _default_origin(values: Values, sources: SecretSources, problems: list[Setti
 
 
 def _with_shared(entry: Values, default: Values) -> Values:
-    """An entry of `[[origins]]`, with what it has from `[origin]`."""
+    """An entry of `[[origins]]`, with the defaults of `[origin]`."""
     return entry | {name: default[name] for name in _SHARED if entry[name] is None}
 
 

@@ -62,7 +62,7 @@ class NodeControl(SharedControl):
         self.text = text
         self.mode = mode
         self.change_lock = asyncio.Lock()
-        """Held while something changes, and while a worker starts: it starts with what is in force when it serves."""
+        """Held during a change, and during the start of a worker, which begins with the configuration in force."""
         self._pool = pool
         self._started = time.monotonic()
         self.calls = calls = WorkerCalls(pool)

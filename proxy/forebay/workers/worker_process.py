@@ -233,7 +233,7 @@ async def wait_until_hung(
 
 
 def _prepare_socket(path: Path) -> None:
-    """Marks where the worker's socket will be: it is expected here, and nobody listens yet (see
+    """Makes the file of the worker's socket before the worker listens there (see
     peers.unix_socket.PeerNotListening)."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     path.touch(mode=0o600)

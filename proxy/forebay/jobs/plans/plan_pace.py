@@ -17,7 +17,7 @@ FIRST_IN_FLIGHT: Final = 32
 """Entries in flight while the reader is about to overtake, and at the start: for FIRST_ENTRIES entries, or FIRST_LEAD
 bytes."""
 MEAN_IN_FLIGHT: Final = 16
-"""Entries in flight while the lead is short, and for a plan that nobody reads yet, which is in no hurry."""
+"""Entries in flight while the lead is short, and for a plan without a reader yet, which is in no hurry."""
 FIRST_ENTRIES: Final = 128
 """As many as the first batches of eight workers have."""
 FIRST_LEAD: Final = 128 << 20

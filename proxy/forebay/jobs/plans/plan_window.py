@@ -216,8 +216,8 @@ class PlanWindow:
         return found
 
     def give_up_stragglers(self, most: int) -> list[WindowEntry]:
-        """Gives up what is left unread far behind the front: more than `most` bytes of the lead there, or more than
-        SPREAD entries, or what was read before the plan was resumed."""
+        """Gives up unread entries far behind the front: beyond `most` bytes of the lead there, beyond SPREAD entries,
+        or from before the plan was resumed."""
         until = self.front - SPREAD
         if self._resumed_reads == RESUMED_READS and self._rearmost < self.count:
             until, self._rearmost = max(until, self._rearmost), self.count

@@ -72,8 +72,8 @@ class CacheResidency:
         return self._tiers.ssd is not None
 
     def capacity(self) -> int:
-        """Bytes that the cache can keep of one set of objects: those of the larger tier, because what is in memory is
-        on the SSD as well. Memory is that of all workers."""
+        """Returns the bytes that the cache can keep of one set of objects: the capacity of the larger tier, as blocks
+        in memory are on the SSD as well. Memory is that of all workers."""
         ssd = self._tiers.ssd
         memory = self._tiers.memory.occupancy().capacity * self._peers.workers
         return max(memory, ssd.lasting_capacity if ssd is not None else 0)

@@ -69,7 +69,7 @@ class TombstoneStore:
 
     async def find(self, bucket: str, index_key: str, known: Collection[str]) -> tuple[list[str], list[Tombstone]]:
         """Returns the keys of all objects with tombstones of an index, and the tombstones of those that are not
-        `known`. Raises what `read` raises."""
+        `known`. Raises the errors of `read`."""
         replaced = 0
         while True:
             listed = self._origins.list_objects(bucket, tombstones_prefix(index_key))
@@ -82,7 +82,7 @@ class TombstoneStore:
                 replaced += 1
 
     async def merge(self, bucket: str, index_key: str, keys: Sequence[str]) -> None:
-        """Writes one object in place of those under `keys`. Raises what `read` raises."""
+        """Writes one object in place of those under `keys`. Raises the errors of `read`."""
         tombstones = await self.read(bucket, keys)
         key = merged_key(index_key, keys, self._clock(), os.urandom(TOKEN_BYTES))
         await put_object(self._origins, ObjectName(bucket, key), encode_tombstones(tombstones), _JSON)

@@ -42,7 +42,7 @@ class HttpConnection(ResponseReceiver):
         return f"<HttpConnection {state}, {self._left} bytes to come>"
 
     async def send_request(self, request: bytes, method: str, response_timeout: float) -> ResponseHead:
-        """Sends a request and returns the head of its response, whatever its status. See `response_head`."""
+        """Sends a request and returns the head of its response, with any status. See `response_head`."""
         self.write_request(request, method)
         return await self.response_head(response_timeout)
 

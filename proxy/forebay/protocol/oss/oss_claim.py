@@ -65,7 +65,7 @@ class ClaimOssV1(NamedTuple):
 
 
 class ClaimOssV2(NamedTuple):
-    """The claim of version 2: as ClaimOssV1, but the date line is `Date`, whatever `x-oss-date` is."""
+    """The claim of version 2: as ClaimOssV1, but the date line is always `Date`, never `x-oss-date`."""
 
     access_key: str
     signature: str

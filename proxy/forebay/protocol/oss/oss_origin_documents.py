@@ -61,7 +61,7 @@ def s3_document(operation: str, body: bytes, *, encoded: bool, is_empty: bool = 
 
 
 def _empty_page(tree: Element) -> None:
-    """Takes the entries out of a page, and what would have a client go on behind them."""
+    """Removes the entries of a page, and the fields from which a client would request the next page."""
     tree.children = [child for child in tree.children if child.name not in _ENTRIES and child.name not in _NEXT]
     for child in tree.children:
         child.text = _OF_EMPTY_PAGE.get(child.name, child.text)

@@ -60,8 +60,8 @@ def sign_request(
 
 
 class SigningTemplate:
-    """The signatures of requests that differ in their path alone, all in one second: what `sign_request` computes once
-    for all of them. The arguments are those of `sign_request`."""
+    """The signatures of requests within one second that differ in their path alone: the common steps of `sign_request`,
+    done once. The arguments are those of `sign_request`."""
 
     __slots__ = ("_before", "_behind", "_claim", "_inner", "_outer", "added")
 

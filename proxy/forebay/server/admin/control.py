@@ -157,8 +157,8 @@ class CacheVerbs(Protocol):
         ...
 
     async def purge(self, bucket: Bucket, prefix: Key = "") -> Purged:
-        """Drops what is cached under `prefix`. When it returns, no worker answers with anything of these objects that
-        was cached before the call."""
+        """Drops the cached objects under `prefix`. From its return on, no worker answers with bytes or heads that were
+        cached before the call."""
         ...
 
 

@@ -51,7 +51,7 @@ def listen_on_socket(server: ServerSettings) -> SocketFile | None:
 
 
 def _refuse_if_served(path: str) -> None:
-    """Raises OSError if somebody listens on the socket, or the file is none."""
+    """Raises OSError if a process listens on the socket, or the file is no socket."""
     if not os.path.lexists(path):
         return
     if not Path(path).is_socket():

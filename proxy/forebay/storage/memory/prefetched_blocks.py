@@ -81,7 +81,7 @@ class PrefetchedBlocks:
         return found is not None and found.buffer is not None
 
     def has_some(self, name: ObjectName) -> bool:
-        """Returns whether blocks of an object are here, expected, or may land: its head is what leads to them."""
+        """Returns whether blocks of an object are here, expected, or may land: its head leads to them."""
         return name in self._by_object or name in self._openings
 
     def head(self, name: ObjectName) -> Head | None:

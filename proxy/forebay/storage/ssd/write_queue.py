@@ -118,7 +118,8 @@ class WriteQueue:
         self._changed = Condition(self._lock)
 
     def offer(self, order: AdmitBlock | PutHead | DropBlock | DropHead) -> bool:
-        """Queues an order that nobody awaits. Returns False if there is no space for it, or no writer any more."""
+        """Queues an order without an awaiting caller. Returns False if there is no space for it, or no writer any
+        more."""
         if isinstance(order, AdmitBlock):
             size, heads = len(order.buffer) + ORDER_OVERHEAD, order.head is not None
         else:
@@ -137,7 +138,7 @@ class WriteQueue:
             return True
 
     def submit(self, order: ForgetObject | PurgePrefix | FlushQueue) -> bool:
-        """Queues an order that somebody awaits. Returns False if there is no writer any more."""
+        """Queues an order with an awaiting caller. Returns False if there is no writer any more."""
         with self._lock:
             if self._is_closed:
                 return False
