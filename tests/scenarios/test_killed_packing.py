@@ -113,12 +113,14 @@ class _Node:
 
 
 @asynccontextmanager
-async def _node(directory: Path) -> AsyncIterator[_Node]:
+async def _node(directory: Path, write: str = "through") -> AsyncIterator[_Node]:
     async with FakeOrigin(smallest_part=1) as origin, fork_server(directory / "log") as server:
         for key, content in OBJECTS.items():
             origin.store.put("bucket", key, content)
         file = directory / "forebay.toml"
-        text = configuration_of(origin.endpoint, origin.secret, directory, ssd="64MiB", rest=RULE)
+        journal = f'[journal]\npath = "{directory / "journal"}"\nsize = "16MiB"\n' if write == "back" else ""
+        rest = f'{journal}{RULE}write = "{write}"\n'
+        text = configuration_of(origin.endpoint, origin.secret, directory, ssd="64MiB", rest=rest)
         await asyncio.to_thread(file.write_text, text)
         await asyncio.to_thread(file.chmod, 0o600)
         node = _Node(origin, directory, server)
@@ -163,10 +165,11 @@ async def test_a_pack_job_goes_on_after_a_kill_at_each_write(tmp_path: Path, how
     assert sum(reached) >= 3, reached
 
 
+@pytest.mark.parametrize("write", ["through", "back"])
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("is_there", [False, True], ids=["packed alone", "object there"])
-async def test_a_member_stays_deleted_after_kills(tmp_path: Path, how: str, is_there: bool) -> None:
-    async with _node(tmp_path) as node:
+async def test_a_member_stays_deleted_after_kills(tmp_path: Path, how: str, is_there: bool, write: str) -> None:
+    async with _node(tmp_path, write) as node:
         await node.pack()
         if not is_there:
             for key in OBJECTS:

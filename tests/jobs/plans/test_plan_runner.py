@@ -268,6 +268,16 @@ async def test_a_plan_whose_last_entry_was_read_ends_soon() -> None:
         assert (runner.state, len(ahead.dropped)) == ("done", 7)
 
 
+async def test_a_plan_whose_reader_was_near_its_end_ends_soon() -> None:
+    """The last entries of a recording may never be read."""
+    timers = ManualTimers()
+    async with fetched(timers) as (runner, ahead):
+        runner.is_near_end = True
+        await step(timers, END_SECONDS + 1)
+        await runner.is_closed.wait()
+        assert (runner.state, len(ahead.dropped)) == ("done", 8)
+
+
 async def test_reads_of_other_objects_keep_no_plan_alive() -> None:
     timers = ManualTimers()
     async with fetched(timers) as (runner, _):
