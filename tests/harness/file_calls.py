@@ -1,5 +1,6 @@
-"""The calls by which this process changes files, each a point with a name: `before replace jobs/state/job_store`, `after
-fsync storage/run_record`. The name is that of the module of Forebay that makes the call, or has a library make it.
+"""The calls by which this process changes files, each a point with a name: `before replace jobs/state/job_store`,
+`after fsync storage/run_record`. The name is that of the module of Forebay that makes the call, or has a library make
+it.
 
     interpreter ──each call of a C function──> FileCalls ──point──> a function, which may kill the process, or fail it
 
