@@ -36,7 +36,6 @@ class Quirk(Enum):
     UPPER_CASE_ETAGS = "ETags are in upper case. AWS: lower case."
     NO_DELETE_IF_MATCH = "DeleteObject with If-Match gives 501. AWS compares and deletes."
     NO_READS_BY_PART = "partNumber in a read gives 501. AWS answers with the part."
-    NO_EMPTY_LISTINGS = "max-keys=0 gives 400. AWS: an empty listing."
     LOCATION_IS_TOLD = "A bucket's location is its region. AWS: empty, for us-east-1."
     NO_LEADING_SLASH = "A key must not begin with a slash, and has at most 1,023 bytes. AWS: any key of 1,024 bytes."
     ANONYMOUS_IS_A_BAD_REQUEST = "A request without a signature gives 400 or 412. AWS: 403 AccessDenied."
@@ -45,7 +44,6 @@ class Quirk(Enum):
 _OF_OSS: Final = frozenset(
     {
         Quirk.NO_DELETE_IF_MATCH,
-        Quirk.NO_EMPTY_LISTINGS,
         Quirk.NO_LEADING_SLASH,
         Quirk.NO_READS_BY_PART,
         Quirk.LOCATION_IS_TOLD,
