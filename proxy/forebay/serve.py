@@ -27,7 +27,6 @@ from forebay.server.service_manager import READY, STOPPING, notify_service_manag
 from forebay.server.startup import freeze_long_lived, import_aiohttp
 from forebay.settings.loader import Loaded
 from forebay.settings.model import OriginSettings, Settings
-from forebay.storage.slot_supply import supply_slots
 
 _log = logging.getLogger(__name__)
 _ORIGINS: Final = "FOREBAY_ORIGINS"
@@ -128,7 +127,6 @@ async def _serve(make: Callable[[], NodeServer], loaded: Loaded, welcome: Callab
     freeze_long_lived(loop)
     keep_freed_memory()
     shorten_slice()
-    supply_slots()
     loop.add_signal_handler(signal.SIGHUP, server.schedule_reload)
     notify_service_manager(READY, os.environ)  # not behind the line of the start, which waits for the origin
     settings = _with_ports(loaded.settings, server)

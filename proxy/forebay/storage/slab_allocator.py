@@ -9,11 +9,9 @@ contains anything at first**: its owner fills it before it shows it to anybody.
 
 Invariants:
 - a slot is free only once no view of it is left, in whatever thread the last one is dropped; nobody frees a buffer;
-- memory of free slots beyond RESERVE is returned to the kernel at once, or by the slot supply (storage.slot_supply). A
-  buffer pins at most an eighth more than its length, which the memory tier accepts without a copy
-  (`storage.memory.memory_tier`);
-- pages of new memory are made before they are needed: of free slots by the supply, within RESERVE; of a slot that it
-  was too late for POPULATED_AT_ONCE bytes at a time (`populate`);
+- memory of free slots beyond RESERVE is returned to the kernel at once. A buffer pins at most an eighth more than its
+  length, which the memory tier accepts without a copy (`storage.memory.memory_tier`);
+- pages of new memory are made before they are needed, POPULATED_AT_ONCE bytes at a time (`populate`);
 - it sets no bound: the memory budget and the tiers decide how much may be in use.
 
 Short buffers are ordinary bytearrays. https://man7.org/linux/man-pages/man2/madvise.2.html
@@ -22,7 +20,6 @@ Short buffers are ordinary bytearrays. https://man7.org/linux/man-pages/man2/mad
 import ctypes
 import mmap
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, lru_cache
 from threading import RLock
@@ -35,8 +32,6 @@ RESERVE: Final = 32 * 1024 * 1024
 _MAPPING: Final = 16 * 1024 * 1024
 _STEPS: Final = 8
 _ALL: Final = 1 << 62
-AHEAD: Final = 8 * 1024 * 1024
-"""The most bytes of free slots of one length that the supply makes: a prefetch at full speed takes them in 25 ms."""
 _MADV_POPULATE_WRITE: Final = 23
 """<asm-generic/mman-common.h>; Python's mmap does not name it. All pages at once cost a third less than one by one."""
 _MAX_POPULATED: Final = 2 * 1024 * 1024
@@ -70,11 +65,6 @@ class SlabAllocator:
         self._lock = RLock()
         self._warm: dict[int, deque[tuple[mmap.mmap, int]]] = {}
         self._cold: dict[int, deque[tuple[mmap.mmap, int]]] = {}
-        self._ahead: dict[int, int] = {}
-        """Bytes of free slots that the supply makes, by their length."""
-        self.on_imbalance: Callable[[], None] | None = None
-        """Called when free slots are too few or too many, in any thread, and has `balance` called; None: there is no
-        supply."""
 
     def allocate(self, length: int, *, populated: int | None = None) -> memoryview:
         """Returns a writable buffer, `length` bytes long, with anything in it. `populated`: bytes that get their pages
@@ -109,93 +99,32 @@ class SlabAllocator:
     def _slot(self, size: int, wanted: int) -> tuple[mmap.mmap, int, int]:
         """Returns a slot, and how many of its bytes have pages: `wanted` ones, if the kernel has them."""
         with self._lock:
-            warm = self._warm.setdefault(size, deque())
+            warm, cold = self._warm.setdefault(size, deque()), self._cold.setdefault(size, deque())
             if warm:
                 self._kept -= size
-                mapping, offset = warm.pop()
-                self._note_taken(size)
-                return mapping, offset, size
-            mapping, offset = self._cold_slot(size)
-            self._note_taken(size)
+                return *warm.pop(), size
+            if not cold:
+                whole = max(_MAPPING, size)
+                mapping = mmap.mmap(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+                # Popped from the right: in the order of their addresses.
+                cold.extendleft((mapping, at) for at in range(0, whole - size + 1, size))
+            mapping, offset = cold.pop()
         if size > _MAX_POPULATED:
             return mapping, offset, size  # by the kernel, one by one
         wanted = min(wanted, size)
         _populate(mapping, offset, wanted)
         return mapping, offset, wanted
 
-    def _note_taken(self, size: int) -> None:
-        """Has free slots of this length made ahead, twice as many each time that there was none left."""
-        if self.on_imbalance is None or size > _MAX_POPULATED:
-            return
-        ahead, free = self._ahead.get(size, 0), self._free_bytes(size)
-        if not free:
-            ahead = self._ahead[size] = min(max(size, 2 * ahead), AHEAD)
-        if 2 * free < ahead:
-            self.on_imbalance()
-
-    def _cold_slot(self, size: int) -> tuple[mmap.mmap, int]:
-        cold = self._cold.setdefault(size, deque())
-        if not cold:
-            whole = max(_MAPPING, size)
-            mapping = mmap.mmap(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            # Popped from the right: in the order of their addresses.
-            cold.extendleft((mapping, at) for at in range(0, whole - size + 1, size))
-        return cold.pop()
-
     def free(self, mapping: mmap.mmap, offset: int, size: int) -> None:
         """Frees a slot. Called by the slot itself when its last view is gone."""
         with self._lock:
-            is_surplus, on_imbalance = self._kept + size > self._reserve, self.on_imbalance
-            if not is_surplus or on_imbalance is not None:
+            if self._kept + size <= self._reserve:
                 self._kept += size
                 self._warm[size].append((mapping, offset))
-        if is_surplus and on_imbalance is not None:
-            on_imbalance()
-        elif is_surplus:
-            mapping.madvise(mmap.MADV_DONTNEED, offset, size)
-            with self._lock:
-                self._cold[size].append((mapping, offset))
-
-    def balance(self) -> bool:
-        """Returns the memory of one free slot to the kernel if there are too many, or makes the pages of one if there
-        are too few. Returns whether it did. For one thread at a time, which the kernel may keep for milliseconds."""
+                return
+        mapping.madvise(mmap.MADV_DONTNEED, offset, size)
         with self._lock:
-            lacking = min((size for size in self._ahead if self._lacks(size)), key=self._free_bytes, default=0)
-            is_full = self._kept + lacking > self._reserve
-            if is_full:
-                size = max(self._warm, key=self._free_bytes)
-                # Only what other lengths have more of makes room.
-                if self._kept <= self._reserve and self._free_bytes(size) <= self._free_bytes(lacking) + lacking:
-                    return False
-                mapping, offset = self._warm[size].popleft()
-                self._kept -= size
-            elif lacking:
-                try:
-                    size, (mapping, offset) = lacking, self._cold_slot(lacking)
-                except OSError:  # no address space
-                    return False
-            else:
-                return False
-        _advise(mapping, offset, size, mmap.MADV_DONTNEED if is_full else _MADV_POPULATE_WRITE)
-        with self._lock:
-            if is_full:
-                self._cold.setdefault(size, deque()).append((mapping, offset))
-            else:
-                self._kept += size
-                self._warm[size].append((mapping, offset))
-        return True
-
-    def _lacks(self, size: int) -> bool:
-        return self._free_bytes(size) + size <= self._ahead[size]
-
-    def _free_bytes(self, size: int) -> int:
-        return len(self._warm[size]) * size
-
-
-def _advise(mapping: mmap.mmap, offset: int, size: int, advice: int) -> None:
-    """Does madvise(2) without the interpreter's lock, which Python's own keeps."""
-    start = (ctypes.c_char * size).from_buffer(mapping, offset)
-    _LIBC.madvise(ctypes.addressof(start), size, advice)
+            self._cold[size].append((mapping, offset))
 
 
 def _populate(mapping: mmap.mmap, offset: int, size: int) -> None:
@@ -228,14 +157,7 @@ def _slot_type(size: int) -> Any:
     return type("Slot", (ctypes.c_char * size,), {"__del__": finalize})
 
 
-_LIBC: Final = ctypes.CDLL(None)
-_LIBC.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _ALLOCATOR: Final = SlabAllocator()
-
-
-def process_allocator() -> SlabAllocator:
-    """Returns the allocator of the process."""
-    return _ALLOCATOR
 
 
 def allocate_buffer(length: int, *, populated: int | None = None) -> memoryview:

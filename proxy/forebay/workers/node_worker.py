@@ -43,7 +43,6 @@ from forebay.settings.live_changes import applied_settings
 from forebay.settings.loader import Loaded
 from forebay.settings.model import Settings
 from forebay.settings.worker_share import worker_share
-from forebay.storage.slot_supply import supply_slots
 from forebay.workers.worker_process import FAST_SHUTDOWN
 from forebay.workers.worker_rpc import (
     START,
@@ -132,7 +131,6 @@ class NodeWorker:
         freeze_long_lived(asyncio.get_running_loop())
         keep_freed_memory()
         shorten_slice()
-        supply_slots()
         self._links.spawn(asyncio.to_thread(move_into_huge_pages), "move into huge pages")
         return {}
 
