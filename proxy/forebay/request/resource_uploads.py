@@ -20,8 +20,9 @@ from forebay.core.buffers import Piece
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import S3Error, SpoolFailed
 from forebay.core.names import ObjectName
+from forebay.protocol.body.part_checksums import multipart_etag
 from forebay.protocol.xml.parts_page import ListedPart, part_listing
-from forebay.protocol.xml.s3_documents import UploadedPart, read_parts_cooperatively
+from forebay.protocol.xml.s3_documents import read_parts_cooperatively
 from forebay.request.admission import Admission
 from forebay.storage.spool import Spool
 from forebay.storage.spool_space import spool_full
@@ -116,7 +117,7 @@ class ResourceUploads:
         parts = [part for part in known if part is not None]
         if len(parts) < len(known):
             raise S3Error("InvalidPart")
-        return CompletedUpload(key, parts, _etag(listed))
+        return CompletedUpload(key, parts, f'"{multipart_etag(each.etag for each in listed)}"')
 
     async def forget(self, key: UploadKey) -> None:
         """Drops the received parts of an upload."""
@@ -134,8 +135,3 @@ def _upload_of(admission: Admission) -> UploadKey:
         raise S3Error("NoSuchUpload", UploadId=upload_id)
     # No key holds a NUL, so that no upload of an object, and none of another principal, has this name.
     return UploadKey(ObjectName(name.bucket, f"{name.key}\0{admission.principal.id}"), upload_id)
-
-
-def _etag(listed: list[UploadedPart]) -> str:
-    digests = b"".join(bytes.fromhex(part.etag.strip('"')) for part in listed)
-    return f'"{md5(digests, usedforsecurity=False).hexdigest()}-{len(listed)}"'

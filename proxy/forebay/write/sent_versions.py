@@ -14,10 +14,10 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-
 
 import re
 from collections.abc import Sequence
-from hashlib import md5
 from typing import Final, Protocol
 
 from forebay.core.names import ObjectName
+from forebay.protocol.body.part_checksums import multipart_etag
 from forebay.protocol.xml.s3_documents import ListedKey, UploadedPart
 from forebay.write.conditional_writes import ABSENT
 from forebay.write.forward_request import ForwardRequest
@@ -36,11 +36,10 @@ def versions_made(
         case "PutObject":
             return [(forward.target.name, body_etag)] if body_etag else []
         case "CompleteMultipartUpload":
-            digests = [each.etag.strip('"') for each in parts]
-            if not digests or not all(map(_MD5.fullmatch, digests)):
+            etags = [each.etag.strip('"') for each in parts]
+            if not etags or not all(map(_MD5.fullmatch, etags)):
                 return []
-            joined = md5(bytes.fromhex("".join(digests)), usedforsecurity=False).hexdigest()
-            return [(forward.target.name, f'"{joined}-{len(digests)}"')]
+            return [(forward.target.name, f'"{multipart_etag(etags)}"')]
         case "DeleteObject" if forward.target.param("versionId") is None:
             return [(forward.target.name, ABSENT)]
         case "DeleteObjects":

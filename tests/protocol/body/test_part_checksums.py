@@ -1,5 +1,7 @@
 """Checksums of parts: what an upload was created for, what its parts have, and what its completion lists."""
 
+from hashlib import md5
+
 import pytest
 
 from forebay.core.cooperative import run_to_completion
@@ -11,6 +13,7 @@ from forebay.protocol.body.part_checksums import (
     check_part,
     created_facts,
     listed_checksums,
+    multipart_etag,
     object_algorithm,
     object_checksum,
 )
@@ -98,3 +101,9 @@ def test_a_listed_checksum_is_that_of_the_part() -> None:
         check_listed(PART, UploadedPart(1, "etag", checksums))
     with pytest.raises(S3Error, match="InvalidPart"):
         check_listed(PART, UploadedPart(1, "etag", (("ChecksumCRC32", "AAAAAQ=="),)))
+
+
+def test_the_etag_of_an_object_is_made_of_those_of_its_parts() -> None:
+    etags = [md5(content).hexdigest() for content in (b"first", b"second")]
+    whole = md5(md5(b"first").digest() + md5(b"second").digest()).hexdigest()
+    assert multipart_etag([etags[0], f'"{etags[1].upper()}"']) == f"{whole}-2"

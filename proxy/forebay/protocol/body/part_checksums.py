@@ -5,6 +5,7 @@
     CompleteMultipartUpload  <Part><ChecksumSHA256>                ──> compared with the part's
       at the origin                                                ──> the completion lists the checksum of each part
     the object               x-amz-checksum-sha256: BASE64-N       ──> the checksum of the N parts' checksums
+                             ETag: "HEX-N"                         ──> the MD5 of the N parts' MD5s
 
 S3 does not complete such an upload if its parts are listed without checksums. SDKs create uploads with CRC32 by
 default. Of an upload with the type FULL_OBJECT the checksums of parts are left to the client: if all have one, they
@@ -13,7 +14,8 @@ combine to that of the object (protocol.body.crc_combination), else that is left
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import md5
 from typing import Final
 
 from forebay.core.cooperative import CooperativeWork
@@ -32,6 +34,12 @@ def algorithm_of(upload: HeaderPairs) -> str | None:
     """Returns the algorithm of an upload by the headers of its creation, if Forebay can compute it."""
     found = next((value.strip().lower() for name, value in upload if name.lower() == ALGORITHM), "")
     return found if is_checksum(PREFIX + found, computable=True) else None
+
+
+def multipart_etag(etags: Iterable[str]) -> str:
+    """Returns the ETag, without quotes, of an object that is made of parts with these ETags, each an MD5."""
+    digests = [bytes.fromhex(etag.strip('"')) for etag in etags]
+    return f"{md5(b''.join(digests), usedforsecurity=False).hexdigest()}-{len(digests)}"
 
 
 def object_algorithm(facts: HeaderPairs) -> str | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from hashlib import md5
 from typing import Final
 
 from forebay.core.cooperative import run_cooperatively
@@ -15,6 +14,7 @@ from forebay.protocol.body.part_checksums import (
     check_listed,
     check_part,
     created_facts,
+    multipart_etag,
     object_checksum,
 )
 from forebay.protocol.body.payload import HashedPayload
@@ -201,12 +201,11 @@ class UploadAcceptance:
         upload = self._upload_of(context)
         with self._expiry.receiving(upload.upload.upload_id):
             parts = await self._joined.join(context, _listed_parts(upload, listed))
-        etags = b"".join(bytes.fromhex(part.part.etag.strip('"')) for part in parts)
         digests = (BodyDigest(part.part.crc, part.part.size) for part in parts)
         digest = await run_cooperatively(combining_digests(digests))
         sums = [(part.part.headers, part.part.size) for part in parts]
         checksum = await run_cooperatively(object_checksum(upload.upload.headers, sums))
-        etag = self._writer.etag(context, f"{md5(etags, usedforsecurity=False).hexdigest()}-{len(parts)}")
+        etag = self._writer.etag(context, multipart_etag(part.part.etag for part in parts))
         write = AcceptedWrite(
             "complete",
             forward.target.name,
