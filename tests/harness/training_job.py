@@ -197,7 +197,8 @@ class TrainingJob:
         """Ends all processes."""
         if self._job is not None:
             if self._job.returncode is None:
-                os.killpg(self._job.pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has ended a moment ago
+                    os.killpg(self._job.pid, signal.SIGKILL)
             await self._job.communicate()
         await self._serving.aclose()
 
