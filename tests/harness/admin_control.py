@@ -13,6 +13,7 @@ from forebay.core.events import TierName
 from forebay.core.pending_write import LEFT_TO_A_PERSON, PendingPage, PendingWrite, StuckWrite
 from forebay.core.plan_progress import PlanList, PlanProgress
 from forebay.core.recording_info import RecordingInfo
+from forebay.datasets.data_set_stats import DataSetStats, EpochStats
 from forebay.server.admin.control import Control
 from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.readiness import Readiness
@@ -37,8 +38,6 @@ from forebay.server.admin.schema.data_set_schema import (
     AdviceSource,
     DataSetAdvice,
     DataSetList,
-    DataSetStats,
-    EpochStats,
     HitOutlook,
 )
 from forebay.server.admin.schema.pack_request import PackRequest

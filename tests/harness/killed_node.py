@@ -19,9 +19,9 @@ import forebay_client
 from forebay.core.errors import PeerUnavailable
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document
+from forebay.peers.json_codec import to_json
 from forebay.peers.peer_client import Peer
 from forebay.peers.unix_socket import make_socket_directory, socket_path
-from forebay.server.admin.schema.json_codec import to_json
 from forebay.server.config_source import ConfigSource
 from forebay.settings.addresses import ListenAddress
 from forebay.storage.cache_origin import cache_origins

@@ -81,13 +81,14 @@ origin/reads/test_verdict.py                   origin/reads/origin_read
 origin/http/test_http_connection.py      origin/http/response_receiver
 origin/test_origin_client_tls.py         origin/origin_server
 scenarios/test_advice.py                 server/admin/worker/advice_rows
-scenarios/test_data_sets.py              server/admin/worker/data_set_rows server/admin/schema/data_set_schema
+scenarios/test_data_sets.py              datasets/data_set_rows datasets/data_set_stats
+scenarios/test_data_sets.py              server/admin/schema/data_set_schema
 scenarios/test_pins.py                   server/admin/schema/pin_schema
 scenarios/test_pins.py                   server/admin/worker/worker_pins server/admin/pin_changes
 scenarios/test_plans.py                  server/admin/schema/plan_schema
 storage/ssd/reclaim/test_ssd_pins.py             storage/ssd/reclaim/pin_gatherer storage/ssd/reclaim/record_copy
 storage/ssd/reclaim/test_ssd_pools.py            storage/ssd/reclaim/ssd_pool
-scenarios/test_data_set_objects.py       server/data_set_resource
+scenarios/test_data_set_objects.py       datasets/data_set_resource
 protocol/packs/test_tar_members.py       protocol/tar_header
 request/test_gateway.py                  protocol/exchange
 request/test_resource_uploads.py         protocol/xml/parts_page

@@ -16,6 +16,7 @@ from forebay.core.errors import ForebayError, PeerUnavailable, SettingsError, Th
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
 from forebay.core.units import format_size
+from forebay.datasets.data_set_stats import merged_rows
 from forebay.server.admin.cached_objects import CacheView, list_cached_objects
 from forebay.server.admin.control import CacheVerbs, Control, DataSetVerbs, PlanVerbs, RecordingVerbs, WriteVerbs
 from forebay.server.admin.readiness import (
@@ -27,7 +28,7 @@ from forebay.server.admin.readiness import (
     degraded_tiers,
 )
 from forebay.server.admin.schema.admin_schema import MAX_PAGE, CachePage, ConfigChanged, Resized
-from forebay.server.admin.schema.data_set_schema import AdviceList, AdviceSource, DataSetList, merged_rows
+from forebay.server.admin.schema.data_set_schema import AdviceList, AdviceSource, DataSetList
 from forebay.server.admin.schema.object_state import ObjectState
 from forebay.server.admin.schema.stats_schema import (
     BudgetStats,

@@ -21,13 +21,13 @@ from forebay.core.events import TierName
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document
+from forebay.peers.json_codec import from_json
 from forebay.peers.owners import Peers
 from forebay.peers.ownership_claims import FILE_NAME, OwnershipClaims
 from forebay.peers.peer_client import Peer
 from forebay.peers.peer_codec import decode
 from forebay.peers.unix_socket import socket_path
 from forebay.server.admin.cached_objects import CacheView, LocalCacheView
-from forebay.server.admin.schema.json_codec import from_json
 from forebay.server.admin.schema.pin_schema import PinChange
 from forebay.server.allocator import keep_freed_memory
 from forebay.server.composition import WorkerGroup

@@ -20,9 +20,9 @@ import forebay_client
 from forebay.core.errors import ForebayError, OriginError, PeerUnavailable, WorkerStartError
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document, Spawn
+from forebay.peers.json_codec import to_json
 from forebay.peers.peer_client import Peer
 from forebay.peers.unix_socket import socket_path
-from forebay.server.admin.schema.json_codec import to_json
 from forebay.workers.worker_rpc import START, StartRequest, WorkerReport, WorkerRpc, call
 
 START_TIMEOUT: Final = 60.0

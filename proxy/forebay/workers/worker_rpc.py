@@ -2,7 +2,7 @@
 
 A method of an interface (the verbs of server.admin.control, `CacheView`, `WorkerRpc`, `WorkerOrders`) is called by
 `call(peer, JobVerbs.jobs)`: its qualified name is the document's kind, its arguments and its result are JSON by their
-annotations (server.admin.schema.json_codec). A `client_stub` has all methods of an interface, and calls so. Both ends
+annotations (peers.json_codec). A `client_stub` has all methods of an interface, and calls so. Both ends
 run the same version of Forebay, so the documents may change with it; only `start` is read by another version, to refuse
 it.
 
@@ -17,9 +17,9 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_type_hint
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
+from forebay.peers.json_codec import from_json, to_json
 from forebay.peers.peer_client import Peer
 from forebay.peers.peer_codec import decode
-from forebay.server.admin.schema.json_codec import from_json, to_json
 from forebay.server.admin.schema.pin_schema import PinChange
 from forebay.server.admin.schema.stats_schema import Stats
 from forebay.settings.addresses import ListenAddress

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, get_args
 from aiohttp import web
 
 from forebay.core.events import TierName
+from forebay.peers.json_codec import to_json
 from forebay.server.admin.admin_errors import AdminRefusal
 from forebay.server.admin.change_log import change_sentence
 from forebay.server.admin.control import (
@@ -31,7 +32,6 @@ from forebay.server.admin.control import (
 from forebay.server.admin.list_upload import receive_list
 from forebay.server.admin.request_reader import MAX_JOB_BODY, MAX_SMALL_BODY, read_arguments, read_query, read_toml
 from forebay.server.admin.schema.admin_schema import Job
-from forebay.server.admin.schema.json_codec import to_json
 from forebay.server.admin.schema.pending_schema import Flushed, PendingContent, PendingDiscarded, PendingRetried
 from forebay.server.admin.schema.plan_schema import MAX_PLAN_BODY, PlanSent
 from forebay.server.admin.schema.recording_schema import MAX_UPLOAD, RecordingStored

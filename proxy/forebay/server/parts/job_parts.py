@@ -6,6 +6,8 @@ Data sets, plans and recordings use the reads of the node (`NodeReads`), which a
 from dataclasses import dataclass
 from functools import partial
 
+from forebay.datasets.data_set_resource import DataSetResource
+from forebay.datasets.data_set_rows import data_set_rows
 from forebay.datasets.data_sets import DataSets
 from forebay.datasets.read_counts import ReadCounts
 from forebay.jobs.packing.pack_run import PackRun
@@ -33,8 +35,6 @@ from forebay.origin.origins import Origins
 from forebay.peers.node_reads import NodeReads
 from forebay.request.resource import ResourceKind
 from forebay.request.resource_router import ResourceRouter
-from forebay.server.admin.worker.data_set_rows import data_set_rows
-from forebay.server.data_set_resource import DataSetResource
 from forebay.server.parts.fetch_parts import FetchParts
 from forebay.server.parts.metadata_parts import MetadataParts
 from forebay.server.parts.namespace_parts import NamespaceParts
@@ -208,9 +208,7 @@ def _plans(
 def _data_sets(context: WorkerContext, storage: StorageParts, plans: NodePlans) -> tuple[DataSets, DataSetResource]:
     data_sets = DataSets(context.timers.time)
     resource = DataSetResource(
-        lambda: data_set_rows(
-            data_sets.states(), context.rules(), storage.tiers, storage.pins.states(), plans.coordinator.plans()
-        ),
+        lambda: data_set_rows(data_sets.states(), context.rules(), storage.tiers, plans.coordinator.plans()),
         context.peers,
         context.rules,
         context.clock,

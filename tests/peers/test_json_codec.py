@@ -9,7 +9,7 @@ import pytest
 
 from forebay.core.heads import Head, ObjectFacts
 from forebay.core.names import Generation, ObjectName, Version
-from forebay.server.admin.schema.json_codec import from_json, to_json
+from forebay.peers.json_codec import from_json, to_json
 from forebay.server.admin.schema.stats_schema import Stats
 from harness.admin_control import sample_stats
 

@@ -7,13 +7,12 @@ from dataclasses import replace
 from forebay.core.names import ObjectName
 from forebay.core.plan_progress import PlanProgress
 from forebay.datasets.data_set import DataSetState
+from forebay.datasets.data_set_stats import DataSetStats, EpochStats
 from forebay.datasets.read_report import ReadTotals
-from forebay.jobs.pin_registry import PinState
 from forebay.policy.epochs import Coverage
 from forebay.policy.pins import Pin
 from forebay.policy.pools import Pool
 from forebay.policy.rules import Rules
-from forebay.server.admin.schema.data_set_schema import DataSetStats, EpochStats
 from forebay.storage.tiers import Tiers
 
 
@@ -21,15 +20,15 @@ def data_set_rows(
     states: Iterable[DataSetState],
     rules: Rules,
     tiers: Tiers,
-    pins: Iterable[PinState] = (),
-    plans: Iterable[PlanProgress] = (),
+    plans: Iterable[PlanProgress],
 ) -> tuple[DataSetStats, ...]:
     """The rows of one worker: the data sets whose reads it knows, those that its tiers keep a pool of, and those that
     its plans fetch."""
     rows = {state.name: _read_row(state) for state in states}
     pinned: Counter[str] = Counter()
-    for state in pins:
-        pinned[_data_set_of(state.pin, rules)] += state.used
+    if tiers.ssd is not None:
+        for pin, used in tiers.ssd.pins.used_by().items():
+            pinned[_data_set_of(pin, rules)] += used
     leads: Counter[str] = Counter()
     for plan in plans:
         if plan.lead_bytes and plan.data_set in rules.data_sets:

@@ -18,15 +18,15 @@ from contextlib import suppress
 from typing import Final
 
 from forebay.core.errors import ForebayError
+from forebay.datasets.data_set_stats import DataSetStats, merged_rows
 from forebay.peers.frames import Document
+from forebay.peers.json_codec import from_json, to_json
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode
 from forebay.policy.grants import may_read_all_matched
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
 from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceKind, ResourceOwner
-from forebay.server.admin.schema.data_set_schema import DataSetList, DataSetStats, merged_rows
-from forebay.server.admin.schema.json_codec import from_json, to_json
 
 KIND: Final = "data_set_rows"
 _READ_ONLY: Final = "Data sets are made by rules of the configuration."
@@ -64,7 +64,7 @@ class DataSetResource:
 
     def answer(self) -> Document:
         """This worker's rows, for another one."""
-        return {"rows": to_json(DataSetList(self.local()))}
+        return {"rows": to_json(self.local())}
 
     async def _rows(self, owner: ResourceOwner) -> list[DataSetStats]:
         rules = self._rules()
@@ -75,8 +75,12 @@ class DataSetResource:
         for peer in self._peers.others.values():
             with suppress(ForebayError):
                 response = await peer.call({"kind": KIND})
-                workers.append(decode(lambda: from_json(DataSetList, response["rows"])).data_sets)  # noqa: B023 # called here
+                workers.append(_decode_rows(response))
         return [row for row in merged_rows(workers) if row.name in visible]
+
+
+def _decode_rows(response: Document) -> tuple[DataSetStats, ...]:
+    return decode(lambda: from_json(tuple[DataSetStats, ...], response["rows"]))
 
 
 def _is_visible(patterns: Sequence[Pattern], owner: ResourceOwner) -> bool:
