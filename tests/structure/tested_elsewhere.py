@@ -153,9 +153,10 @@ server/test_worker.py                    server/parts/worker_context server/part
 server/test_worker.py                    server/parts/fetch_parts server/parts/namespace_parts
 server/test_worker.py                    server/parts/metadata_parts
 server/test_worker.py                    server/parts/write_parts server/parts/request_parts server/parts/job_parts
-server/test_worker.py                    server/parts/connection_parts
+server/test_worker.py                    server/connection_parts
 server/rpc/test_peer_service.py          server/rpc/rpc_methods
 server/rpc/test_peer_service.py          server/rpc/namespace_methods server/rpc/job_methods server/rpc/journal_methods
+server/rpc/test_peer_service.py          server/rpc/node_read_methods
 server/rpc/test_peer_service.py          server/parts/peer_parts
 
 settings/test_loader.py                  settings/addresses settings/assembly

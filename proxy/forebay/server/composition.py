@@ -5,7 +5,7 @@ rooms.
 
     origin ──> storage ──> fetch ──> namespaces ──> metadata ──> writes ──> requests ──> jobs ──> peers      compose
                                                                                └──> listener, Unix socket
-                                                                                    parts/connection_parts.py
+                                                                                    connection_parts.py
 
 A part that depends on the later state of another one gets a function: `observe` (metrics), `clock`, and the policy in
 force, which a reload replaces (`gateway.policy`).

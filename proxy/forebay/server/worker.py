@@ -22,13 +22,13 @@ from forebay.server.admin.admin_server import serve_admin
 from forebay.server.admin.worker.worker_control import WorkerControl
 from forebay.server.composition import WorkerGroup, compose
 from forebay.server.config_source import ConfigSource
+from forebay.server.connection_parts import connection_services, socket_services
 from forebay.server.http.arrived_requests import wait_for_reads
 from forebay.server.http.connection_services import ConnectionServices
 from forebay.server.http.listener import Listener
 from forebay.server.http.listening_sockets import BACKLOG, bind
 from forebay.server.http.tls import Certificate, pem_files
 from forebay.server.origin_watch import OriginWatch
-from forebay.server.parts.connection_parts import connection_services, socket_services
 from forebay.server.rpc.rpc_server import RpcServer
 from forebay.server.shared_memory.socket_connection import SocketConnection
 from forebay.server.shared_memory.socket_file import SocketFile, listen_on_socket

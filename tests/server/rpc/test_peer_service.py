@@ -16,6 +16,7 @@ from forebay.server.admin.control import Control
 from forebay.server.rpc.job_methods import JobMethods
 from forebay.server.rpc.journal_methods import JournalMethods
 from forebay.server.rpc.namespace_methods import NamespaceMethods
+from forebay.server.rpc.node_read_methods import NodeReadMethods
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.rpc.read_methods import ReadMethods
 from forebay.server.rpc.rpc_methods import OpenWrites
@@ -69,7 +70,8 @@ def peer_service() -> tuple[PeerService, Recorder, InDoubtWrites]:
         WriteMethods(double, in_doubt_writes, double, nothing, nothing, double, lambda: policy, lambda: 1000.0),
         ReadMethods(nothing, nothing, nothing, nothing).methods,
         NamespaceMethods(nothing, nothing, nothing).methods,
-        JobMethods(nothing, nothing, nothing).methods,
+        JobMethods(nothing, nothing, nothing, nothing, nothing).methods,
+        NodeReadMethods(nothing, nothing, nothing, nothing).methods,
         JournalMethods(nothing, nothing).methods,
     )
     return service, recorder, in_doubt_writes

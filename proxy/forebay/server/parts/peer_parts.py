@@ -13,6 +13,7 @@ from forebay.server.parts.write_parts import WriteParts
 from forebay.server.rpc.job_methods import JobMethods
 from forebay.server.rpc.lock_methods import LockMethods
 from forebay.server.rpc.namespace_methods import NamespaceMethods
+from forebay.server.rpc.node_read_methods import NodeReadMethods
 from forebay.server.rpc.opening_answers import OpeningAnswers
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.rpc.read_methods import ReadMethods
@@ -40,7 +41,8 @@ def compose_peer_service(
         NamespaceMethods(
             namespaces.listings, namespaces.catalogue, metadata.listing_changes, lambda: _knows_pending(writes)
         ).methods,
-        JobMethods(jobs, storage.tiers, context.policy).methods,
+        JobMethods(jobs.warmer, jobs.prefetcher, jobs.plans, storage.tiers, context.policy).methods,
+        NodeReadMethods(jobs.node_reads, jobs.data_sets, jobs.data_set_resource, jobs.kept_recordings).methods,
         LockMethods(writes.locks).methods,
     ]
     if writes.write_back is not None and writes.backlog is not None:

@@ -6,7 +6,8 @@
     rpc.write_methods       fence, forget, install, ...             of writes that the calling worker carries
     rpc.lock_methods        is_being_deleted, await_writes, ...     of the writes that this worker carries
     rpc.journal_methods     pending, settled, backlog, ...          of the journal of the node
-    rpc.job_methods         warm, fetch_ahead, reads, plan_*, ...   of jobs, and of the reads of the node
+    rpc.job_methods         warm, fetch_ahead, plan_*, ...          of jobs
+    rpc.node_read_methods   reads, data_set_rows, ...               of the reads of the node
 
 The socket decides who may call (forebay.server.rpc.rpc_server).
 """
