@@ -14,6 +14,8 @@ https://man7.org/linux/man-pages/man3/malloc_trim.3.html
 import ctypes
 from typing import Final
 
+from forebay.core.c_library import c_function
+
 KEPT: Final = 16 << 20
 OWN_MAPPING: Final = 8 << 20
 _M_TRIM_THRESHOLD: Final = -1
@@ -22,7 +24,7 @@ _M_MMAP_THRESHOLD: Final = -3
 
 def keep_freed_memory() -> bool:
     """Has the allocator keep freed memory. Returns whether it does."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = c_function("mallopt", ctypes.c_int, ctypes.c_int)
     if mallopt is None:
         return False
     return bool(mallopt(_M_MMAP_THRESHOLD, OWN_MAPPING) and mallopt(_M_TRIM_THRESHOLD, KEPT))
@@ -31,6 +33,6 @@ def keep_freed_memory() -> bool:
 def release_freed_memory() -> None:
     """Returns the allocator's free memory, of all its arenas, to the kernel. To be called after rare work: it takes
     some milliseconds, without the interpreter's lock."""
-    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    malloc_trim = c_function("malloc_trim", ctypes.c_size_t)
     if malloc_trim is not None:
         malloc_trim(0)

@@ -17,6 +17,8 @@ import ctypes
 from pathlib import Path
 from typing import Final
 
+from forebay.core.c_library import c_function
+
 HUGE: Final = 2 << 20
 """Bytes. Where a huge page is of another length (ARM with large pages), the kernel refuses."""
 MOST: Final = 256
@@ -30,14 +32,13 @@ _MAPPINGS: Final = Path("/proc/self/maps")
 def move_into_huge_pages() -> int:
     """Moves the memory that Python and the C library have allocated. Returns the number of its huge pages; 0 where the
     kernel has none."""
-    madvise = getattr(ctypes.CDLL(None), "madvise", None)
+    madvise = c_function("madvise", ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     try:
         if madvise is None or "[never]" in _SETTING.read_text():
             return 0
         mappings = _MAPPINGS.read_text().splitlines()
     except OSError:  # another system, or hidden from a container
         return 0
-    madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     starts = [start for mapping in mappings for start in huge_starts(mapping)]
     return sum(madvise(start, HUGE, _MADV_COLLAPSE) == 0 for start in starts[:MOST])
 

@@ -23,6 +23,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
+from forebay.core.c_library import c_function
 from forebay.core.errors import S3Error
 
 _log = logging.getLogger(__name__)
@@ -32,8 +33,8 @@ _LATEST: Final = ".order"
 """The `order` of the directory that was kept last."""
 _BUFFER_SIZE: Final = 1 << 20
 """Bytes that are kept before they are written, of all files of a plan together."""
-_RENAMEAT2: Final = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-"""None: the C library has no such call (musl before 1.2.6, macOS)."""
+_RENAMEAT2: Final = c_function("renameat2", ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+"""None with musl before 1.2.6, and on macOS."""
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2
 _CANNOT_EXCHANGE: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})

@@ -21,17 +21,15 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from forebay.core.buffers import Buffer
+from forebay.core.c_library import c_function
 from forebay.core.core_yield import CoreYield
 from forebay.storage.durable_files import sync_directory
 
 _MOST_BUFFERS: Final = 1000
 """The most buffers of one pwritev; IOV_MAX is 1024."""
-_SYNC_FILE_RANGE: Final = ctypes.CDLL(None).sync_file_range
-_SYNC_FILE_RANGE.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
+_SYNC_FILE_RANGE: Final = c_function("sync_file_range", ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 _SYNC_FILE_RANGE_WRITE: Final = 2
-_STATX: Final = getattr(ctypes.CDLL(None), "statx", None)
-if _STATX is not None:
-    _STATX.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p]
+_STATX: Final = c_function("statx", ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p)
 _AT_FDCWD: Final = -100
 _STATX_INO: Final = 0x100
 _STATX_SIZE: Final = 256
@@ -90,7 +88,8 @@ class JournalFiles:
     def start_writeback(self, fd: int, offset: int, size: int) -> None:
         """Has the kernel begin to write these bytes to the disk, so that less is left for `sync`. Nothing is durable
         by that, and no failure is lost: `sync` raises it."""
-        _SYNC_FILE_RANGE(fd, offset, size, _SYNC_FILE_RANGE_WRITE)
+        if _SYNC_FILE_RANGE is not None:
+            _SYNC_FILE_RANGE(fd, offset, size, _SYNC_FILE_RANGE_WRITE)
 
     def truncate(self, fd: int, size: int) -> None:
         """Cuts a file off."""
