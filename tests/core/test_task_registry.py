@@ -69,3 +69,21 @@ async def test_close_cancels_what_is_left_and_awaits_it() -> None:
     await asyncio.sleep(0)
     await tasks.close()
     assert (ended, len(tasks)) == ([True], 0)
+
+
+async def test_close_awaits_what_a_cancelled_task_starts() -> None:
+    tasks, ended = TaskRegistry(), []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+            if len(ended) < 3:
+                tasks.spawn(work(), "work")
+                await asyncio.sleep(0)  # it has begun
+
+    tasks.spawn(work(), "work")
+    await asyncio.sleep(0)
+    await tasks.close()
+    assert (ended, len(tasks)) == ([True] * 3, 0)

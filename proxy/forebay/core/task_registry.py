@@ -46,14 +46,14 @@ class TaskRegistry:
         return await asyncio.shield(self.spawn(work, name))
 
     async def wait_idle(self) -> None:
-        """Waits until no task is left: for draining, and for tests."""
+        """Waits until no task is left. For tests, which look at what tasks have done."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))
         await asyncio.sleep(0)  # callbacks of the last task
 
     async def close(self) -> None:
-        """Cancels the remaining tasks and awaits them."""
-        for task in set(self._tasks):
-            task.cancel()
-        if self._tasks:
+        """Cancels the remaining tasks, and those that they start meanwhile, and awaits them."""
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
             await asyncio.wait(set(self._tasks))
