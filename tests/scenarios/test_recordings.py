@@ -157,9 +157,10 @@ async def test_a_clock_that_is_set_ends_and_keeps_no_recording(tmp_path: Path, s
         await one.read([*order[200:], *shuffled(KEYS, 2)[:100]])
         [name] = await one.names()
         assert keys_in(await one.download(name))[:380] == order[:380]
+        assert [each.state for each in kept.catalogue.recordings] == ["automatic", "recording"]
         one.timers.advance(IDLE_AFTER + 1.0)
         kept.recorder.end_idle()
-        assert [*kept.recorder.tracks] == []
+        assert [each.state for each in kept.catalogue.recordings] == ["automatic"] * 2
 
 
 async def test_a_second_run_on_another_node_is_served_from_the_cache(tmp_path: Path) -> None:

@@ -91,18 +91,6 @@ def test_single_repeated_reads_end_no_epoch(count: int) -> None:
     assert list(dict.fromkeys(recorded)) == keys
 
 
-@pytest.mark.parametrize("count", [1500, 5000])
-def test_an_epoch_that_begins_with_reads_of_another_is_passed_by(count: int) -> None:
-    orders = [shuffled(sample_keys(count), seed) for seed in range(2)]
-    reads = orders[0][-count // 50 :] + orders[1]  # as several workers deliver them
-    recorder = EpochRecorder(0.0)
-    for start in range(0, len(reads), 512):
-        part = reads[start : start + 512]
-        recorder.add(ReadColumns.of(whole_reads(part)), hashes_of(part), 0.0)
-        assert not recorder.works_read_by_read
-    assert recorder.count == len(reads)
-
-
 def test_an_epoch_goes_on_behind_what_is_known_of_it() -> None:
     order = shuffled(sample_keys(900), 1)
     known = EpochRecorder(0.0, index_of(order[:500]))

@@ -35,6 +35,13 @@ def test_single_repeated_reads_are_passed_by() -> None:
         assert sentinels.add(hashes[:3] + hashes[start : start + JUDGED])
 
 
+@pytest.mark.parametrize("count", [1500, 5000])
+def test_an_epoch_that_begins_with_reads_of_another_is_passed_by(count: int) -> None:
+    orders = [hashes_of(shuffled(sample_keys(count), seed)) for seed in range(2)]
+    sentinels, hashes = RepeatSentinels(), orders[0][-count // 50 :] + orders[1]  # as several workers deliver them
+    assert all(sentinels.add(hashes[start : start + 512]) for start in range(0, len(hashes), 512))
+
+
 def test_sentinels_of_a_large_epoch_are_few() -> None:
     sentinels, hashes = RepeatSentinels(), hashes_of(sample_keys(150_000))
     assert sentinels.add(hashes[:50_000])

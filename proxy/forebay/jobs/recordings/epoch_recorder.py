@@ -69,11 +69,6 @@ class EpochRecorder:
         indexed = self._boundary.index.count
         return indexed if self._sentinels is None else indexed + len(self._tail)
 
-    @property
-    def works_read_by_read(self) -> bool:
-        """Whether the recorder checks each read for repetition."""
-        return self._sentinels is None
-
     def add(self, reads: ColumnSource, hashes: ReadHashes, now: float) -> list[RecordingPage | EpochEnded]:
         """Adds reads and their hashes (policy.recognition.read_hash). Returns pages to store and ends of epochs, in
         order. `now`: seconds of a monotonic clock."""

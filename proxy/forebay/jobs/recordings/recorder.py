@@ -7,7 +7,7 @@ It sees batches, never within a hit, and hands them on as columns: nothing is do
 Tracks are bounded, and end when nothing has been read for IDLE_AFTER seconds.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from forebay.core.events import ReaderKey
@@ -52,11 +52,6 @@ class Recorder:
         self._orders: dict[ReaderKey, WorkerOrder] = {}
         """The order of the reads of each track."""
         self._pending: list[ReadBatch] = []
-
-    @property
-    def tracks(self) -> Iterable[ReaderTrack]:
-        """The readers of which something is known."""
-        return self._tracks.values()
 
     def observe(self, batch: ReadBatch) -> None:
         """Adds a batch of reads of one worker."""

@@ -119,11 +119,6 @@ class MemoryTier:
         self._ghosts.add(block, len(self._blocks) + 1)
         return False
 
-    @property
-    def ghosts(self) -> int:
-        """The length of the ghost list."""
-        return len(self._ghosts)
-
     def admit(self, block: BlockId, buffer: Buffer) -> None:
         """Keeps a whole block as the most recently used one. A block that is larger than the tier is dropped."""
         if len(buffer) + BLOCK_OVERHEAD > self._capacity:
