@@ -6,7 +6,7 @@ from typing import Any
 
 from forebay.core.errors import ForebayError, PeerNotListening
 from forebay.core.names import ObjectName
-from forebay.jobs.warmer.owner_warm_up import PieceWarmer, answer_owner_call
+from forebay.jobs.warm_up.owner_warm_up import PieceWarmer, answer_owner_call
 from forebay.peers.frames import Document
 from forebay.peers.owners import Owner, Peers
 from harness.owned_names import owner_of

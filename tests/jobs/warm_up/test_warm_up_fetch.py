@@ -10,9 +10,9 @@ from forebay.jobs.state.inventory import Inventory, InventoryEntry
 from forebay.jobs.state.job_progress import CompletedEntry
 from forebay.jobs.state.warm_up_job import WarmUpJob
 from forebay.jobs.state.warm_up_order import WarmUpOrder
+from forebay.jobs.warm_up.object_warmer import ObjectWarmer
+from forebay.jobs.warm_up.owner_warm_up import WarmUpProgress
 from forebay.jobs.warm_up.warm_up_fetch import BATCH_BYTES, BATCH_ENTRIES, RESTART_PAUSE, WarmUpFetch
-from forebay.jobs.warmer.object_warmer import ObjectWarmer
-from forebay.jobs.warmer.owner_warm_up import WarmUpProgress
 from forebay.origin.turns.request_turns import RequestTurns
 from forebay.peers.owners import Peers
 from forebay.policy.rules import Rules

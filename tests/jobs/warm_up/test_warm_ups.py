@@ -12,10 +12,10 @@ from forebay.core.names import ObjectName
 from forebay.jobs.state.inventory import Inventory, InventoryEntry
 from forebay.jobs.state.job_store import JobStore
 from forebay.jobs.state.warm_up_order import ListedSource, WarmUpOrder
+from forebay.jobs.warm_up.cache_residency import CacheResidency
+from forebay.jobs.warm_up.object_warmer import ObjectWarmer
 from forebay.jobs.warm_up.warm_up_run import ObjectLister, WarmUpRun, WarmUpServices
 from forebay.jobs.warm_up.warm_ups import MAX_ENDED, MAX_QUEUED, MAX_RUNNING, WarmUps
-from forebay.jobs.warmer.cache_residency import CacheResidency
-from forebay.jobs.warmer.object_warmer import ObjectWarmer
 from forebay.origin.turns.request_turns import RequestTurns
 from forebay.peers.owners import Peers
 from forebay.policy.rules import Rules

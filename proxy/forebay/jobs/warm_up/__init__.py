@@ -1,1 +1,1 @@
-"""Warm-up jobs: the queue of jobs, one run from its listing to its end, and warm-ups as objects of the data port."""
+"""Warm-ups: the queue of jobs, one run from its listing to its end, one object here or at its owner, head hints."""

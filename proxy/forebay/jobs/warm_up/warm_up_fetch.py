@@ -1,7 +1,7 @@
 """The fetch of one warm-up job: its entries brought into the cache, by several loops that share them.
 
-    inventory ──> batches ──> loop: pieces of this worker's objects, one at a time           (jobs.warmer.object_warmer)
-                        └───> loop: pieces of another worker's, a batch in one call          (jobs.warmer.owner_warm_up)
+    inventory ──> batches ──> loop: pieces of this worker's objects, one at a time      (jobs.warm_up.object_warmer)
+                        └───> loop: pieces of another worker's, a batch in one call     (jobs.warm_up.owner_warm_up)
                         ...   as many loops as the job may fetch objects at once
 
 A batch has one entry if there is one worker, or a rate to be kept; else a loop takes several, fewer towards the end of
@@ -22,9 +22,9 @@ from forebay.core.timers import Timers
 from forebay.jobs.state.inventory import Inventory, InventoryEntry
 from forebay.jobs.state.job_progress import CompletedEntry, WarmUpFailure
 from forebay.jobs.state.warm_up_job import WarmUpJob
-from forebay.jobs.warmer.direct_warm_up import DirectRun
-from forebay.jobs.warmer.object_warmer import ObjectWarmer
-from forebay.jobs.warmer.owner_warm_up import WarmUpPiece, WarmUpProgress
+from forebay.jobs.warm_up.direct_warm_up import DirectRun
+from forebay.jobs.warm_up.object_warmer import ObjectWarmer
+from forebay.jobs.warm_up.owner_warm_up import WarmUpPiece, WarmUpProgress
 from forebay.peers.owners import Owner
 
 ATTEMPTS: Final = 6

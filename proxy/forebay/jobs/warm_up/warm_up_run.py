@@ -1,7 +1,7 @@
 """One warm-up job from its listing to its end.
 
     lists, listing ──> inventory ──> N loops over its entries ──> count of the cached objects at the end
-                          │            (jobs.warm_up.warm_up_fetch)   (jobs.warmer.cache_residency)
+                          │            (jobs.warm_up.warm_up_fetch)   (jobs.warm_up.cache_residency)
                           └─ position, every few seconds ──> the job's record (jobs.state.job_store)
 
 The listing is complete before anything is fetched, so that it is known whether everything fits. An object counts as
@@ -21,9 +21,9 @@ from forebay.jobs.state.job_document import job_document
 from forebay.jobs.state.job_progress import CompletedEntry, WarmUpFailure
 from forebay.jobs.state.job_store import JobRecord
 from forebay.jobs.state.warm_up_job import WarmUpJob
+from forebay.jobs.warm_up.cache_residency import CacheResidency
+from forebay.jobs.warm_up.object_warmer import ObjectWarmer
 from forebay.jobs.warm_up.warm_up_fetch import OUTAGE_PATIENCE, FetchOutage, WarmUpFetch
-from forebay.jobs.warmer.cache_residency import CacheResidency
-from forebay.jobs.warmer.object_warmer import ObjectWarmer
 
 SAVE_INTERVAL: Final = 5.0
 """Seconds between two records of the position."""

@@ -23,13 +23,13 @@ from forebay.jobs.recordings.kept_recordings import KeptRecordings
 from forebay.jobs.recordings.recording_access import RecordingAccess
 from forebay.jobs.recordings.recording_resource import RecordingResource
 from forebay.jobs.state.job_store import JobStore
+from forebay.jobs.warm_up.cache_residency import CacheResidency
+from forebay.jobs.warm_up.head_hints import HeadHints
+from forebay.jobs.warm_up.object_warmer import ObjectWarmer
+from forebay.jobs.warm_up.shown_objects import ShownObjects
 from forebay.jobs.warm_up.warm_resource import WarmResource
 from forebay.jobs.warm_up.warm_up_run import WarmUpServices
 from forebay.jobs.warm_up.warm_ups import WarmUps
-from forebay.jobs.warmer.cache_residency import CacheResidency
-from forebay.jobs.warmer.head_hints import HeadHints
-from forebay.jobs.warmer.object_warmer import ObjectWarmer
-from forebay.jobs.warmer.shown_objects import ShownObjects
 from forebay.namespace.pending_entries import PendingEntries
 from forebay.origin.origins import Origins
 from forebay.peers.node_reads import NodeReads

@@ -1,5 +1,5 @@
 """The RPC methods of jobs: the owner of an object fetches it ahead of reads, and the plans of the node come together in
-one worker. The server side of jobs.warmer.owner_warm_up, jobs.prefetch.node_prefetcher and jobs.plans.node_plans.
+one worker. The server side of jobs.warm_up.owner_warm_up, jobs.prefetch.node_prefetcher and jobs.plans.node_plans.
 """
 
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from dataclasses import asdict
 from forebay.jobs.plans.node_plans import NodePlans
 from forebay.jobs.prefetch.node_prefetcher import decode_prefetch, finish_ahead
 from forebay.jobs.prefetch.prefetcher import Prefetcher
-from forebay.jobs.warmer.cache_residency import encode_residency
-from forebay.jobs.warmer.object_warmer import ObjectWarmer
-from forebay.jobs.warmer.owner_warm_up import answer_owner_call
+from forebay.jobs.warm_up.cache_residency import encode_residency
+from forebay.jobs.warm_up.object_warmer import ObjectWarmer
+from forebay.jobs.warm_up.owner_warm_up import answer_owner_call
 from forebay.peers.frames import Document
 from forebay.peers.peer_codec import decode
 from forebay.request.admission import GatewayPolicy

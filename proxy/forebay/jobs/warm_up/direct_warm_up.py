@@ -32,7 +32,7 @@ _Item = TypeVar("_Item")
 
 
 class DirectWarmer:
-    """Warms plain small objects of one worker. See forebay.jobs.warmer.object_warmer for the rest."""
+    """Warms plain small objects of one worker. See forebay.jobs.warm_up.object_warmer for the rest."""
 
     def __init__(
         self,

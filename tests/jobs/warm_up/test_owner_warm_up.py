@@ -7,7 +7,7 @@ import pytest
 
 from forebay.core.errors import OriginUnreachable, PeerUnavailable
 from forebay.core.names import ObjectName
-from forebay.jobs.warmer.owner_warm_up import (
+from forebay.jobs.warm_up.owner_warm_up import (
     REPORTED_BYTES,
     WarmUpPiece,
     WarmUpProgress,

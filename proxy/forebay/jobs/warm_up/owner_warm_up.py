@@ -49,7 +49,7 @@ class WarmUpPiece(NamedTuple):
 
 
 class PieceWarmer(Protocol):
-    """Warms pieces in this worker: forebay.jobs.warmer.object_warmer."""
+    """Warms pieces in this worker: forebay.jobs.warm_up.object_warmer."""
 
     async def warm_pieces(
         self,

@@ -13,7 +13,7 @@ from typing import Final
 
 from forebay.core.errors import ForebayError
 from forebay.core.names import ObjectName
-from forebay.jobs.warmer.object_warmer import ObjectWarmer
+from forebay.jobs.warm_up.object_warmer import ObjectWarmer
 from forebay.peers.frames import Spawn
 
 MAX_WAITING: Final = 1000

@@ -1,8 +1,8 @@
 """Head hints: bounded, each object once at a time."""
 
 from forebay.core.names import ObjectName
-from forebay.jobs.warmer.head_hints import AT_ONCE, MAX_WAITING, HeadHints
-from forebay.jobs.warmer.object_warmer import ObjectWarmer
+from forebay.jobs.warm_up.head_hints import AT_ONCE, MAX_WAITING, HeadHints
+from forebay.jobs.warm_up.object_warmer import ObjectWarmer
 from forebay.origin.turns.request_turns import RequestTurns
 from forebay.peers.owners import Peers
 from forebay.policy.rules import Rules

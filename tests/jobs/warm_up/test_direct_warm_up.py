@@ -10,7 +10,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
 from forebay.core.events import BytesWarmed
 from forebay.core.names import ObjectName
-from forebay.jobs.warmer.direct_warm_up import SMALL_FLUSH_BYTES, DirectRun, DirectWarmer
+from forebay.jobs.warm_up.direct_warm_up import SMALL_FLUSH_BYTES, DirectRun, DirectWarmer
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.resolution import ResolvedVersion
 from forebay.origin.turns.background_turns import BackgroundTurns

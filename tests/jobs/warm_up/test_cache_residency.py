@@ -6,7 +6,7 @@ from typing import Any
 from forebay.core.errors import PeerUnavailable
 from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import BlockId, ObjectName, Version
-from forebay.jobs.warmer.cache_residency import CacheResidency, ResidentObject, decode_residency, encode_residency
+from forebay.jobs.warm_up.cache_residency import CacheResidency, ResidentObject, decode_residency, encode_residency
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.storage.memory.memory_tier import MemoryTier

@@ -7,8 +7,8 @@ import pytest
 from forebay.core.errors import OriginUnreachable, PeerUnavailable
 from forebay.core.events import BytesWarmed
 from forebay.core.names import ObjectName
-from forebay.jobs.warmer.object_warmer import ObjectWarmer
-from forebay.jobs.warmer.owner_warm_up import WarmUpProgress
+from forebay.jobs.warm_up.object_warmer import ObjectWarmer
+from forebay.jobs.warm_up.owner_warm_up import WarmUpProgress
 from forebay.origin.turns.request_turns import RequestTurns
 from forebay.peers.owners import Peers
 from forebay.policy.rules import Rules

@@ -7,7 +7,7 @@ have to wait for (origin.turns.background_turns), skips cached blocks, and waits
 large object, and now and then between small ones. To know what is stored in the end, the caller flushes the tiers. An
 object that another worker owns is warmed by that worker.
 
-Small objects that are not cached need none of that: jobs.warmer.direct_warm_up.
+Small objects that are not cached need none of that: jobs.warm_up.direct_warm_up.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,8 +22,8 @@ from forebay.core.names import ObjectName
 from forebay.core.requester import BACKGROUND, requester
 from forebay.fetch.block_source import BlockSource
 from forebay.fetch.ordered_body import OrderedBody
-from forebay.jobs.warmer.direct_warm_up import DirectRun, DirectWarmer
-from forebay.jobs.warmer.owner_warm_up import Report, WarmUpPiece, WarmUpProgress, warm_at_owner
+from forebay.jobs.warm_up.direct_warm_up import DirectRun, DirectWarmer
+from forebay.jobs.warm_up.owner_warm_up import Report, WarmUpPiece, WarmUpProgress, warm_at_owner
 from forebay.metadata.direct_openings import DirectOpenings
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
@@ -127,7 +127,7 @@ class ObjectWarmer:
         report: Callable[[int, WarmUpProgress], None],
         count_ended: Callable[[int], None],
     ) -> None:
-        """See forebay.jobs.warmer.owner_warm_up.PieceWarmer."""
+        """See forebay.jobs.warm_up.owner_warm_up.PieceWarmer."""
 
         def kept(item: _NumberedPiece, size: int) -> bool:
             report(item[0], WarmUpProgress("whole", size, size))
