@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.protocol.body.crc64 import crc64
+from harness.fake.actions import Respond
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
 from harness.oss_client import OssClient, told
@@ -246,3 +247,24 @@ async def test_a_client_of_s3_completes_what_one_of_oss_began(tmp_path: Path, li
         done = await s3.request("POST", f"{target}?uploadId={upload_id}", (), document)
         assert done.status == 200, done.body
         assert (await s3.request("GET", target)).body == b"".join(bodies)
+
+
+async def test_a_client_of_s3_completes_no_joined_parts(tmp_path: Path) -> None:
+    """After a completion that failed behind the joining, a listing shows the joined bytes under the number of the first
+    part, and beside them the other parts: completed as listed, these bytes would be in the object twice."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.create_bucket("bucket")
+        target, s3, oss = "/bucket/key", rig.client(), OssClient(rig.endpoint, TRAINER)
+        upload_id, etags, whole = await upload(oss, target, [9 * MIB // 2, MIB])
+        origin.faults.add(Respond(403, "AccessDenied"), operation="CompleteMultipartUpload", times=1)
+        assert (await oss.complete(target, upload_id, sorted(etags.items()))).status == 403
+        listing = (await s3.request("GET", f"{target}?uploadId={upload_id}")).body.decode()
+        listed = [part.partition("</Part>")[0] for part in listing.split("<Part>")[1:]]
+        sizes = [int(part.split("<Size>")[1].split("</Size>")[0]) for part in listed]
+        assert sizes == [11 * MIB // 2, MIB]
+        document = "".join(f"<Part>{part}</Part>" for part in listed)
+        document = f"<CompleteMultipartUpload>{document}</CompleteMultipartUpload>"
+        refused = await s3.request("POST", f"{target}?uploadId={upload_id}", (), document.encode())
+        assert (refused.status, told(refused, "Code")) == (400, "InvalidPart")
+        assert (await oss.complete(target, upload_id, sorted(etags.items()))).status == 200
+        assert (await s3.request("GET", target)).body == whole

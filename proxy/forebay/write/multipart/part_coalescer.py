@@ -190,7 +190,10 @@ async def _as_the_origin_spells(
     body: bytes, listed: Sequence[UploadedPart], known: Sequence[KnownPart | None]
 ) -> bytes:
     """Returns a completion with the ETags of its parts as the origin has answered them: an OSS client was sent them in
-    upper case, and origins compare them as they are. `known`: the listed parts, as far as they are known."""
+    upper case, and origins compare them as they are. `known`: the listed parts, as far as they are known.
+
+    A part that was joined with the next ones is listed by the ETag of the joined bytes. Its own takes the place of
+    that, so the origin refuses the completion: the bytes of the next parts would be in the object twice."""
     spelled = [
         each if part is None or each.etag.strip('"') == part.etag.strip('"') else each._replace(etag=part.etag)
         for each, part in zip(listed, known, strict=True)
