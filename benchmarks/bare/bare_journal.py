@@ -12,7 +12,7 @@ import re
 import sys
 from hashlib import md5
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import uvloop
 
@@ -49,7 +49,7 @@ class BareConnection(asyncio.BufferedProtocol):
         self._file = -1
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._write = transport.write  # type: ignore[attr-defined] # of a TCP server it can be written to
+        self._write = cast("asyncio.Transport", transport).write
 
     def get_buffer(self, hint: int) -> memoryview:
         return self._view[self._filled :]

@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from threading import Lock, Thread
+from typing import cast
 
 import uvloop
 
@@ -38,7 +39,7 @@ class FixedResponder(asyncio.Protocol):
         self._answer = answer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._write = transport.write  # type: ignore[attr-defined] # of a TCP server it can be written to
+        self._write = cast("asyncio.Transport", transport).write
 
     def data_received(self, data: bytes) -> None:
         self._write(self._answer)
@@ -83,9 +84,10 @@ class StoringProtocol(asyncio.Protocol):
 
     def __init__(self, origin: "OriginConnections") -> None:
         self._origin = origin
+        self._write: Callable[[bytes], None]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._write = transport.write  # type: ignore[attr-defined] # of a TCP server it can be written to
+        self._write = cast("asyncio.Transport", transport).write
 
     def data_received(self, data: bytes) -> None:
         self._origin.fetch(data.split(b" ", 2)[1], self._reply)
@@ -132,7 +134,7 @@ class FetchProtocol(asyncio.Protocol):
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._write = transport.write  # type: ignore[attr-defined] # it can be written to
+        self._write = cast("asyncio.Transport", transport).write
 
     def fetch(self, path: bytes, reply: Callable[[bytes], None]) -> None:
         self._path, self._reply, self._received = path, reply, b""
@@ -163,7 +165,7 @@ class ReceivingProtocol(asyncio.BufferedProtocol):
         self._received = size
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._write = transport.write  # type: ignore[attr-defined] # it can be written to
+        self._write = cast("asyncio.Transport", transport).write
 
     def fetch(self, request: bytes, body: memoryview) -> "asyncio.Future[None]":
         self._body, self._received = body, -1

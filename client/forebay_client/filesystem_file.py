@@ -24,7 +24,7 @@ from forebay_client.object_uploads import SMALLEST_PART, PartUpload, put_content
 from forebay_client.transport.object_request import ObjectRequest
 
 
-class ForebayFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no types
+class ForebayFile(AbstractBufferedFile):
     """An object, opened by ObjectFileSystem.open."""
 
     DEFAULT_BLOCK_SIZE = 16 << 20

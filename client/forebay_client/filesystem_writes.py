@@ -16,7 +16,7 @@ from forebay_client.transport.object_request import ObjectRequest
 _PART_SIZE: Final = 64 << 20
 
 
-class FileSystemWrites(AbstractFileSystem):  # type: ignore[misc] # fsspec has no types
+class FileSystemWrites(AbstractFileSystem):
     """The writing half of ObjectFileSystem, which has the client and the paths."""
 
     client: Client

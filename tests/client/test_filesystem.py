@@ -54,7 +54,7 @@ def base(served: Served, request: pytest.FixtureRequest) -> str:
     return f"data/{request.node.name.replace('[', '-').replace(']', '')}"
 
 
-class SuiteFixtures(abstract.AbstractFixtures):  # type: ignore[misc] # fsspec has no types
+class SuiteFixtures(abstract.AbstractFixtures):
     @pytest.fixture
     def fs(self, served: Served) -> ObjectFileSystem:
         return filesystem(served)
@@ -83,23 +83,23 @@ def unmarked(test: Callable[..., None]) -> Callable[..., None]:
     return FunctionType(test.__code__, test.__globals__, test.__name__, test.__defaults__, test.__closure__)
 
 
-class TestCopy(abstract.AbstractCopyTests, SuiteFixtures):  # type: ignore[misc] # fsspec has no types
+class TestCopy(abstract.AbstractCopyTests, SuiteFixtures):
     test_copy_glob_edge_cases = each_third(0)(unmarked(abstract.AbstractCopyTests.test_copy_glob_edge_cases))
 
 
-class TestGet(abstract.AbstractGetTests, SuiteFixtures):  # type: ignore[misc] # likewise
+class TestGet(abstract.AbstractGetTests, SuiteFixtures):
     test_get_glob_edge_cases = each_third(1)(unmarked(abstract.AbstractGetTests.test_get_glob_edge_cases))
 
 
-class TestPut(abstract.AbstractPutTests, SuiteFixtures):  # type: ignore[misc] # likewise
+class TestPut(abstract.AbstractPutTests, SuiteFixtures):
     test_put_glob_edge_cases = each_third(2)(unmarked(abstract.AbstractPutTests.test_put_glob_edge_cases))
 
 
-class TestOpen(abstract.AbstractOpenTests, SuiteFixtures):  # type: ignore[misc] # likewise
+class TestOpen(abstract.AbstractOpenTests, SuiteFixtures):
     pass
 
 
-class TestPipe(abstract.AbstractPipeTests, SuiteFixtures):  # type: ignore[misc] # likewise
+class TestPipe(abstract.AbstractPipeTests, SuiteFixtures):
     pass
 
 
@@ -350,8 +350,8 @@ def test_appending_keeps_what_there_is(fs: ObjectFileSystem, served: Served, bas
 
 def test_signed_urls_of_oss_are_read_by_anybody(served: Served, base: str) -> None:
     filesystem(served).pipe(f"{base}/a key+%41", b"content")
-    secret = {"access_key": TRAINER.access, "secret_key": TRAINER.secret, "region": TRAINER.region}
-    with Client(served.endpoint, dialect="oss", **secret) as client:  # type: ignore[arg-type] # three texts
+    secret: dict[str, Any] = {"access_key": TRAINER.access, "secret_key": TRAINER.secret, "region": TRAINER.region}
+    with Client(served.endpoint, dialect="oss", **secret) as client:
         url = client.presign("data", f"{base}/a key+%41".partition("/")[2])
     with urlopen(url) as answer:
         assert answer.read() == b"content"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
-import yaml  # type: ignore[import-untyped] # comes with the AWS CLI; its stubs would be one more dependency for this
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from forebay.core.cooperative import run_to_completion

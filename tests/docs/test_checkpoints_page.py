@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
-import yaml  # type: ignore[import-untyped] # comes with the AWS CLI; its stubs would be one more dependency for this
+import yaml
 
 from forebay.core.task_registry import TaskRegistry
 from forebay.journal_commands import check_journal_command

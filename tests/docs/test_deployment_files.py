@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-import kubernetes_validate  # type: ignore[import-untyped] # has no stubs
+import kubernetes_validate
 import pytest
-import yaml  # type: ignore[import-untyped] # comes with the AWS CLI; its stubs would be one more dependency for this
+import yaml
 
 from forebay.core.units import parse_size
 from forebay.settings import load_settings

@@ -4,7 +4,7 @@ import asyncio
 import gzip
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -207,14 +207,15 @@ async def test_a_late_error_performs_nothing(fake: FakeOrigin, client: RawClient
 
 async def test_fault_rules_match_their_conditions(fake: FakeOrigin, client: RawClient) -> None:
     fake.store.put("bucket", "other", b"0123456789abcdefghijklmnop")
-    for condition, expected in [
+    conditions: list[tuple[dict[str, Any], list[int]]] = [
         ({"key": "other"}, [200, 200, 503]),
         ({"range": True}, [200, 503, 200]),
         ({"range": "bytes=10-19"}, [200, 503, 200]),
         ({"range": False}, [503, 206, 503]),
         ({"method": "PUT"}, [200, 206, 200]),
-    ]:
-        rule = fake.faults.add(actions.SLOW_DOWN, **condition)  # type: ignore[arg-type]  # a table of keywords
+    ]
+    for condition, expected in conditions:
+        rule = fake.faults.add(actions.SLOW_DOWN, **condition)
         answers = [await client.request("GET", "/bucket/k", headers) for headers in ((), (RANGE,))]
         answers.append(await client.request("GET", "/bucket/other"))
         statuses = [each.status for each in answers]

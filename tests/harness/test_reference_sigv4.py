@@ -69,7 +69,7 @@ def test_chunks() -> None:
     assert last == "b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9"
 
 
-class _Botocore(S3SigV4Auth):  # type: ignore[misc]  # botocore ships no types
+class _Botocore(S3SigV4Auth):
     """Signs the named headers and no others; botocore by itself would choose them."""
 
     def __init__(self, secret: Secret, names: frozenset[str]) -> None:

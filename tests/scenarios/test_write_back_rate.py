@@ -1,6 +1,7 @@
 """`journal.upload_rate` bounds the bytes a second that pending writes are sent with, and no client that waits."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,9 @@ async def _steps_until_settled(rig: WriteBackRig, timers: ManualTimers) -> int:
 
 
 @pytest.mark.parametrize("write", [_put, _put_many, _upload])
-async def test_pending_writes_are_sent_at_the_rate(tmp_path: Path, write: object) -> None:
+async def test_pending_writes_are_sent_at_the_rate(
+    tmp_path: Path, write: Callable[[WriteBackRig], Awaitable[None]]
+) -> None:
     """Three seconds or more of them: the bucket holds one."""
     timers = ManualTimers()
     async with (
@@ -62,7 +65,7 @@ async def test_pending_writes_are_sent_at_the_rate(tmp_path: Path, write: object
         asyncio.timeout(60),
     ):
         await rig.prove()
-        await write(rig)  # type: ignore[operator] # one of the functions above
+        await write(rig)
         assert await _steps_until_settled(rig, timers) >= 2 / STEP - 2
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from forebay.core.task_registry import TaskRegistry
@@ -92,12 +93,12 @@ async def test_a_worker_that_knew_of_the_move_completes_it(tmp_path: Path) -> No
         completing = asyncio.Event()
         write = rig.write_back.writer.write
 
-        async def heard_of_the_move(*arguments: object) -> RecordId:
+        async def heard_of_the_move(*arguments: Any) -> RecordId:
             if not completing.is_set():
                 completing.set()
                 moved = MovedUpload(name, upload, "at-origin", rig.write_back.journal.stamp())
                 _hear(rig, moved, RecordId("e" * 32, 0))
-            return await write(*arguments)  # type: ignore[arg-type] # passed on as they come
+            return await write(*arguments)
 
         rig.write_back.writer.write = heard_of_the_move  # type: ignore[method-assign, assignment] # the moment between check and record
         answer = TaskRegistry().spawn(_complete(rig, upload, etag), "complete")

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from awscli.clidriver import main as run_aws  # type: ignore[import-untyped] # it ships no types
+from awscli.clidriver import main as run_aws
 
 from compat.errand import LARGE, ODD, ORDER, PLAN, SMALL, Errand, equal, fetch, large_file, run, same, small_file
 

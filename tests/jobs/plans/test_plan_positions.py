@@ -23,7 +23,7 @@ class _Store:
 
 
 def _runner(name: str, recording: str = "") -> PlanRunner:
-    window = PlanWindow(4)
+    window = PlanWindow(4, PlanStart())
     window.load([PlanEntry(str(number)) for number in range(4)])
     record = PlanRecord(name, "b", "p", name, 0.0, 4, 0, recording=recording, version=name)
     return cast("PlanRunner", SimpleNamespace(record=record, window=window))

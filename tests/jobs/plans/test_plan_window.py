@@ -24,7 +24,7 @@ WHOLE = Span(0, 100)
 
 
 def window_of(*entries: PlanEntry, count: int | None = None) -> PlanWindow:
-    window = PlanWindow(len(entries) if count is None else count)
+    window = PlanWindow(len(entries) if count is None else count, PlanStart())
     window.load(entries)
     return window
 
@@ -86,7 +86,7 @@ def test_cached_entries_count_as_fetched_ones(are_cached: list[bool], chance: ra
 
 
 def test_what_is_loaded_reaches_beyond_reader_and_fetcher() -> None:
-    window = PlanWindow(3 * SPREAD)
+    window = PlanWindow(3 * SPREAD, PlanStart())
     while missing := window.missing():
         window.load([PlanEntry(str(number)) for number in missing])
     assert window.loaded == SPREAD
@@ -96,7 +96,7 @@ def test_what_is_loaded_reaches_beyond_reader_and_fetcher() -> None:
 
 
 def test_so_many_entries_are_ahead_however_small() -> None:
-    window = PlanWindow(MOST_AHEAD + 2 * SPREAD)
+    window = PlanWindow(MOST_AHEAD + 2 * SPREAD, PlanStart())
     fetched = 0
     while missing := window.missing():
         window.load([PlanEntry(str(number)) for number in missing])
@@ -110,7 +110,7 @@ def test_a_full_window_takes_less_than_16_mib() -> None:
     """That of a plan of any length, with the tickets of what is ahead."""
     tracemalloc.start()
     try:
-        window, ticket = PlanWindow(1_280_000), 1 << 30
+        window, ticket = PlanWindow(1_280_000, PlanStart()), 1 << 30
         while missing := window.missing():
             window.load([PlanEntry(f"train/n{nth % 1000:08}/n{nth % 1000:08}_{nth}.JPEG") for nth in missing])
             while (entry := window.next_pending()) is not None:
@@ -275,7 +275,7 @@ def test_what_arrives_for_an_entry_that_was_read_counts_nothing() -> None:
 
 def test_a_window_of_any_length_is_given_up_at_once() -> None:
     """Without a step for each entry between its reader and its end."""
-    window = PlanWindow(10**15)
+    window = PlanWindow(10**15, PlanStart())
     window.load([PlanEntry(f"k{number}", 0, None) for number in range(3)])
     assert [entry.number for entry in window.give_up_before(window.count)] == [0, 1, 2]
     assert (window.is_read, window.base, len(window)) == (True, 10**15, 0)

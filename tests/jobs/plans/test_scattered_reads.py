@@ -9,7 +9,7 @@ import pytest
 
 from forebay.core.byte_ranges import Span
 from forebay.jobs.plans.plan_entries import PlanEntry
-from forebay.jobs.plans.plan_window import PlanWindow
+from forebay.jobs.plans.plan_window import PlanStart, PlanWindow
 from forebay.jobs.plans.scattered_reads import MOST_READS, READS, ScatteredReads
 
 WHOLE = Span(0, 1 << 40)
@@ -20,7 +20,7 @@ class ScatteredPlan:
 
     def __init__(self, keys: Sequence[str]) -> None:
         self.keys = keys
-        self.window = PlanWindow(len(keys))
+        self.window = PlanWindow(len(keys), PlanStart())
         self.reads = ScatteredReads()
         self.moves: list[int] = []
         self.searches = 0

@@ -335,11 +335,11 @@ async def test_an_abandoned_body_drops_its_connection() -> None:
 
 async def test_contradictory_reads_are_not_sent() -> None:
     async with scripted_origin(respond_always(200)) as origin, reading(origin.url) as reads:
-        for span, method, pin, unless in (
-            (None, "GET", V1, V1),
-            (Span(0, 1), "HEAD", None, None),
-            (Span(1, 1), "GET", None, None),
+        for read in (
+            OriginRead(pin=V1, if_none_match=V1),
+            OriginRead("HEAD", Span(0, 1)),
+            OriginRead(span=Span(1, 1)),
         ):
             with pytest.raises(ValueError):
-                await reads.open_read(NAME, OriginRead(method, span, pin=pin, if_none_match=unless))  # type: ignore[arg-type]  # a str, from the table
+                await reads.open_read(NAME, read)
     assert origin.requests == []

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from multidict import CIMultiDict
@@ -78,9 +79,9 @@ def ours(
     return path + (f"?{canonical_query(query)}" if query else ""), headers
 
 
-def refusal(*arguments: object, **named: object) -> S3Error:
+def refusal(*arguments: Any, **named: Any) -> S3Error:
     with pytest.raises(S3Error) as refused:
-        proved(*arguments, **named)  # type: ignore[arg-type]  # whatever proved() takes
+        proved(*arguments, **named)
     return refused.value
 
 

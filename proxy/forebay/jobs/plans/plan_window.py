@@ -98,7 +98,7 @@ class WindowEntry:
 class PlanWindow:
     """The window of a plan of `count` entries, whose reader is at `start`."""
 
-    def __init__(self, count: int, start: PlanStart = PlanStart()) -> None:  # noqa: B008 # immutable
+    def __init__(self, count: int, start: PlanStart) -> None:
         self.count = count
         self.base = self.next = self.loaded = min(start.position, count)
         self.front = max(self.base, min(start.front, count))

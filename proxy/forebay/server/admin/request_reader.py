@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from typing import Any, Final, NamedTuple, get_args, get_type_hints
+from typing import Any, Final, NamedTuple, cast, get_args, get_type_hints
 
 from aiohttp import web
 
@@ -59,7 +59,7 @@ def _request_fields(
     if len(parameters) == 1 and is_dataclass(record := hints[parameters[0].name]):
         inner = get_type_hints(record, include_extras=True)
         known = tuple(_field(each.name, inner[each.name], each.default is MISSING) for each in fields(record))
-        return (parameters[0].name, record), known  # type: ignore[return-value] # a class
+        return (parameters[0].name, cast("type", record)), known
     known = tuple(_field(each.name, hints[each.name], each.default is each.empty) for each in parameters)
     return None, known
 

@@ -215,8 +215,8 @@ class ChannelBatch(FileOutput):
             ring, start = slot
             view = ring.memory.view
             for at, piece in pieces:
-                at += start  # noqa: PLW2901 # in the ring
-                view[at : at + len(piece)] = piece
+                first = start + at
+                view[first : first + len(piece)] = piece
             self._channel.announce_slot(ENTRIES, flags, count, head, start, size)
             return
         frame = FRAME.pack(ENTRIES, flags | INSIDE, count, len(head), 0, size) + head
