@@ -158,4 +158,4 @@ class AdminClient:
         return AdminRefused(status, error, message)
 
     def _not_forebay(self) -> AdminUnreachable:
-        return AdminUnreachable(f"What answers at {self.address} is not the admin port of a Forebay.")
+        return AdminUnreachable(f"The server at {self.address} is not the admin port of a Forebay.")

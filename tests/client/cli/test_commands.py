@@ -123,7 +123,7 @@ def test_foreign_json_is_recognised() -> None:
             typed = Typist(address).type(command, *options)
             printed = typed.out if command == "version" else typed.err
             assert typed.code == (command != "version")
-            assert printed.endswith(f"What answers at {address} is not the admin port of a Forebay.\n")
+            assert printed.endswith(f"The server at {address} is not the admin port of a Forebay.\n")
 
 
 @pytest.mark.parametrize("command", sorted(CALLS.keys() - {"version"}))

@@ -125,7 +125,7 @@ class Prefetcher:
         if drops == self._tickets.drops:
             return outcome
         self.drop([outcome.ticket])  # all was dropped meanwhile
-        return PrefetchOutcome("unavailable", problem="whoever expected it has ended")
+        return PrefetchOutcome("unavailable", problem="its reader has ended")
 
     def _has_room(self, request: PrefetchRequest, decision: Decision) -> bool:
         """Whether there is room, and demand leaves buffers to fetch through."""

@@ -47,7 +47,9 @@ class WarmResource:
     async def write(self, owner: ResourceOwner, name: str, body: AsyncIterator[Piece]) -> HeaderPairs:
         """Starts a job."""
         if owner.identity is not None:
-            raise S3Error("AccessDenied", "What a key with a credential of its own may read, the origin decides.")
+            raise S3Error(
+                "AccessDenied", "The origin decides object by object what a key with a credential of its own may read."
+            )
         match name:
             case "prefix":
                 job, dropped = await self._warm_prefix(owner, await _text(body)), 0

@@ -36,7 +36,7 @@ class PackRequest:
 
     bucket: Annotated[str, check_bucket]
     prefix: Annotated[str, check_key] = ""
-    """Of the objects that are packed, or were; empty: the whole bucket."""
+    """The prefix of the objects that are packed, or were; empty: the whole bucket."""
     into: Annotated[str, check_key] = DEFAULT_INTO
     """The prefix of the keys of packs."""
     shard_size: Annotated[str | None, check_shard_size] = None
@@ -54,4 +54,4 @@ class PackRequest:
         if self.only and self.action not in {"delete", "unpack"}:
             raise ValueError("'only' belongs to the actions delete and unpack.")
         if self.action == "delete" and not self.only:
-            raise ValueError("'only' is needed: what the keys of the members begin with that are taken out.")
+            raise ValueError("'only' is needed: a prefix of the keys of the members to take out.")
