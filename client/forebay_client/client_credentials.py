@@ -26,7 +26,7 @@ _IN_FILES = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 
 
 class CredentialSource(Protocol):
-    """Where each request finds the key it is signed with."""
+    """The source of the key that each request is signed with."""
 
     def current(self) -> SecretKey | None:
         """The key in force; None: requests are not signed. Raises ClientConfigurationError if it can't be had."""

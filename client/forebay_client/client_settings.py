@@ -47,7 +47,7 @@ class ServerUrl:
 
     @property
     def authority(self) -> str:
-        """As in a Host header: the port only where it is not the scheme's own."""
+        """The authority as in a Host header: the port only where it is not the scheme's own."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 

@@ -156,7 +156,7 @@ class ObjectFileSystem(FileSystemWrites):
         return {name: entries[name] for name in names} if detail else names
 
     def modified(self, path: str) -> datetime:
-        """When an object was last changed."""
+        """Returns the time of an object's last change."""
         modified: datetime | None = self.info(path).get("LastModified")
         if modified is None:
             raise IsADirectoryError(path)

@@ -55,7 +55,7 @@ class PlanHandle:
     _client: ResourceClient | None = field(default=None, repr=False, compare=False)
 
     def progress(self) -> dict[str, Any]:
-        """Where the reader is, and how far ahead Forebay has fetched: the fields of docs/plans.md. Empty where there is
+        """Returns the reader's position and Forebay's lead: the fields of docs/plans.md. Empty where there is
         no such plan."""
         if self._client is None:
             return {}
@@ -105,7 +105,7 @@ class ForebayResources:
         self._longest_wait = min(FLUSH_WAIT, longest_wait)
         self._kinds: frozenset[str] | None = None
         self._key_list: _KnownKeys | None = None
-        """Of the latest compact plan."""
+        """The key list of the latest compact plan."""
 
     def kinds(self, bucket: str) -> frozenset[str]:
         """The kinds of resources that the server has; empty if it is no Forebay, or lets the client list nothing. It is

@@ -56,7 +56,7 @@ class ObjectFile(io.BufferedIOBase):
         self._following_start = -1
         self._process = os.getpid()
         self.etag = ""
-        """Of the version that is read."""
+        """The ETag of the version that is read."""
         self.size = 0
         """Bytes of the object."""
         self._open(head)
@@ -142,7 +142,7 @@ class ObjectFile(io.BufferedIOBase):
         return done
 
     def readinto1(self, buffer: "WriteableBuffer", /) -> int:
-        """As `readinto`."""
+        """Reads as `readinto` does."""
         return self.readinto(buffer)
 
     def close(self) -> None:

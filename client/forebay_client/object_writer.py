@@ -28,7 +28,7 @@ WRITER_PART_SIZE: Final = 16 << 20
 AT_ONCE: Final = 4
 """Parts under way."""
 _GROWTH: Final = 2000
-"""After so many parts they double: 10,000 parts are enough for 5 TiB."""
+"""Parts after which their size doubles: 10,000 parts are enough for 5 TiB."""
 
 
 class WritableObject(io.BufferedIOBase):

@@ -122,7 +122,7 @@ def _bytes_of(data: "ReadableBuffer", wanted: str) -> memoryview:
 
 
 def _gaps_of(data: object) -> str:
-    """What is to be said of a buffer with gaps, or of another order than C's."""
+    """Returns the end of a message about a buffer with gaps, or in another order than C's; else empty."""
     try:
         return "" if memoryview(data).c_contiguous else " that has gaps"  # type: ignore[arg-type] # that is the question
     except TypeError:

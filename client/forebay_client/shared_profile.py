@@ -77,7 +77,7 @@ def _sections(named: str | None, usual: str) -> dict[str, dict[str, str]]:
 
 
 def _unreadable(file: Path, error: Exception) -> ClientConfigurationError:
-    """Not with the error's text: a line that can't be parsed may hold a secret."""
+    """Returns the error, without the text of `error`: a line that can't be parsed may hold a secret."""
     return ClientConfigurationError(f"{file} can't be read: {type(error).__name__}")
 
 

@@ -56,7 +56,7 @@ class EmbeddedSwift:
 
     @property
     def endpoint(self) -> str:
-        """Its URL."""
+        """The URL of the origin."""
         return f"http://127.0.0.1:{self.port}"
 
     @property

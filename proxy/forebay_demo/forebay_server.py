@@ -83,7 +83,7 @@ class ForebayServer:
             child.close()
 
     def wait(self) -> None:
-        """Until it ends by itself."""
+        """Waits until the process ends by itself."""
         while self._child is not None and not self._child.ended_within(3600):
             pass
 

@@ -35,7 +35,7 @@ class Sample(NamedTuple):
     key: str
     content_type: str
     make: Callable[[], bytes]
-    """Its bytes; the same at every call."""
+    """Returns the bytes of the object; the same at every call."""
 
 
 def samples() -> list[Sample]:

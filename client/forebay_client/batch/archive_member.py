@@ -68,14 +68,15 @@ class _Archive:
     def __init__(self, stream: BodyStream) -> None:
         self._stream = stream
         self._start = 0
-        """Of what is held."""
+        """The position of the held bytes."""
         self._held = b""
         self._buffer = memoryview(bytearray(_PIECE))
         self.size: int | None = None
         """Bytes of all of it, once its end was read."""
 
     def at(self, position: int, count: int) -> bytes:
-        """What is held from `position` on: `count` bytes at least, fewer only at the end. Raises BodyInterrupted."""
+        """Returns the held bytes from `position` on: `count` at least, fewer only at the end. Raises
+        BodyInterrupted."""
         self._drop(position)
         while len(self._held) < count and (piece := self._receive(_PIECE)):
             self._held += piece

@@ -52,7 +52,7 @@ class _Sent(NamedTuple):
     answer: "Future[ObjectResponse | ClientError | None]"
     """The response; why there is none; or None: the server knows no batches."""
     process: int
-    """Whose thread it is: in a child after a fork nothing completes it."""
+    """The process of the thread: in a child after a fork nothing completes the answer."""
 
     def result(self) -> ObjectResponse | ClientError | None:
         """The answer, once it is there."""

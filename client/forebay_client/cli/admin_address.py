@@ -6,7 +6,7 @@ DEFAULT_ADDRESS: Final = "127.0.0.1:9001"
 
 
 class AdminAddress(NamedTuple):
-    """Where the admin port listens."""
+    """The address of the admin port."""
 
     host: str
     port: int

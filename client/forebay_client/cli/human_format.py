@@ -53,7 +53,7 @@ def format_plural(count: int, noun: str) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """How long: "45 s", "3 min 20 s", "4 h 10 min", "3 d 4 h"."""
+    """Returns a duration as text: "45 s", "3 min 20 s", "4 h 10 min", "3 d 4 h"."""
     whole = max(0, round(seconds))
     for unit, length, smaller, step in (("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60), ("min", 60, "s", 1)):
         if whole >= length:
@@ -63,12 +63,12 @@ def format_duration(seconds: float) -> str:
 
 
 def format_elapsed(seconds: float) -> str:
-    """How long something took: as `format_duration`, in tenths below a second, "0.3 s"."""
+    """Returns an elapsed time as `format_duration` does, in tenths below a second: "0.3 s"."""
     return format_duration(seconds) if seconds >= 0.95 else f"{max(seconds, 0.1):.1f} s"
 
 
 def format_age(seconds: float) -> str:
-    """How long ago, in one unit: "45 s", "3 min", "4 h", "12 d"."""
+    """Returns an age in one unit: "45 s", "3 min", "4 h", "12 d"."""
     whole = max(0, int(seconds))
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if whole >= length:

@@ -92,7 +92,7 @@ def _check_usage(args: argparse.Namespace, files: list[KeyFile]) -> None:
 
 
 def _check_order(args: argparse.Namespace, files: list[KeyFile]) -> None:
-    """Of a recording or a plan."""
+    """Checks the order of a recording or a plan. Raises UsageError."""
     if files or (args.recording is not None and args.plan is not None):
         raise UsageError("A job has one of --recording, --plan, and lists.")
     if len(args.location) > 1 or any(each.prefix for each in args.location):

@@ -48,12 +48,12 @@ from forebay_client.shared_memory.received_files import NotReadable, close_files
 from forebay_client.shared_memory.received_head import ReceivedHead
 
 _ENDS: Final = (ChannelBroken, KeyboardInterrupt)
-"""What ends a channel, and is passed on as it is."""
+"""Exceptions that end a channel, and are passed on as they are."""
 _FAILURES: Final = (OSError, ValueError, MemoryError, OverflowError, MappingError)
-"""What ends a channel while an answer is received: a length that nobody could send is none, either."""
+"""Exceptions that end a channel while an answer is received: a length that nobody could send raises one of them."""
 
 _MAX_NUMBER: Final = 0xFFFFFFFF
-"""Of a slot, as it is given back."""
+"""The largest number of a slot that is given back."""
 _OPENING: Final = 2.0
 """Seconds until a channel is open: some 50 us, unless Forebay hangs."""
 
@@ -66,7 +66,7 @@ class BatchFrame(NamedTuple):
     """A part of the answer to a batch."""
 
     entries: Iterator[tuple[int, int, int, int, int]]
-    """Of each its position in the batch, its status, bytes of its text, length and position in the body."""
+    """For each entry: position in the batch, status, bytes of its text, length, and position in the body."""
     texts: bytes
     body: memoryview
     is_last: bool
@@ -85,10 +85,10 @@ class ClientChannel:
         self._files: dict[int, MappedMemory] = {}
         self._released: deque[int] = deque()
         self._views = 0
-        """Of the ring, ever made and not yet given back."""
+        """Views of the ring that were made and not yet given back."""
         self.is_forked = False
         self.used_at = 0.0
-        """When it was used last, on the monotonic clock; its pool's."""
+        """The time of its last use, on the monotonic clock; kept by its pool."""
         try:
             self._socket.connect(path)
             self._socket.sendall(UPGRADE)

@@ -23,8 +23,8 @@ from forebay_client.shared_memory.channel_input import TIMED_OUT, ChannelBroken
 
 TEND_SECONDS: Final = 2.0
 IDLE_SECONDS: Final = 10.0
-"""After which a channel without views is closed, and with it the memory files that it has: so long may descriptors
-stay open at a client that does not read."""
+"""Seconds after which a channel without views is closed, and with it the memory files that it has: so long may
+descriptors stay open at a client that does not read."""
 FIRST_PAUSE: Final = 0.1
 MAX_PAUSE: Final = 1.0
 """Seconds without another attempt to connect, which takes some 20 us where nobody listens."""
@@ -62,7 +62,7 @@ class ChannelPool:
         self._not_before = 0.0
         self._why = ""
         self._answered_at = 0.0
-        """When a channel was last released."""
+        """The time at which a channel was last released."""
         self._tender: threading.Thread | None = None
         self._closed = threading.Event()
 

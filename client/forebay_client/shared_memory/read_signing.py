@@ -93,9 +93,9 @@ class _Second:
         self._start = " HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in self._fields)
         names = ";".join([name for name, _ in self._fields])
         self._plain_end = f"\n\n{_canonical(self._fields)}\n\n{names}\n{_EMPTY}".encode()
-        """Of the canonical request, behind the path, of a read without headers more."""
+        """The canonical request behind the path, of a read without further headers."""
         self._plain_start = f"{self._start}authorization: {self._authorization}{names},Signature=".encode("latin-1")
-        """Of the head of one, likewise."""
+        """The head behind the path, likewise."""
 
     def plain_head(self, path: bytes) -> bytes:
         """The signed head of a read without headers more."""

@@ -23,10 +23,10 @@ from forebay.protocol.channel_frames import Piece
 MAX_THREADS: Final = 64
 _NOWAIT: Final = int(getattr(os, "RWF_NOWAIT", 0))
 _threads: Final = set[Thread]()
-"""Those that run, and those of before a fork."""
+"""Running threads, and those from before a fork."""
 
 Read = Callable[[int, list[memoryview], int], int]
-"""As os.preadv."""
+"""A read, with the arguments of os.preadv."""
 
 
 class NotReadable(Exception):

@@ -33,7 +33,7 @@ from forebay_client.transport.object_request import ObjectRequest, ObjectRespons
 from forebay_client.transport.signed_request import ObjectRequestSigner
 
 _RECONNECTS: Final = frozenset({"ended"})
-"""Of a channel that was used before: Forebay closes idle ones, or was restarted."""
+"""Reasons to connect again, of a channel that was used before: Forebay closes idle ones, or was restarted."""
 
 
 class SocketTransport:

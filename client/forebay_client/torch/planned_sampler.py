@@ -68,7 +68,7 @@ class PlannedSampler(torch.utils.data.Sampler):
 
     @property
     def counts(self) -> PlanCounts:
-        """How many plans were sent, ignored or failed."""
+        """The numbers of plans that were sent, ignored or failed."""
         return self._plans.counts
 
     def __getattr__(self, name: str) -> Any:

@@ -34,7 +34,7 @@ class SamplerPreview(NamedTuple):
 
     @property
     def indices(self) -> list[int]:
-        """All indices in their order."""
+        """Returns all indices in their order."""
         return flat_indices(self.units)
 
 

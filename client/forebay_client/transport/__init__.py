@@ -1,1 +1,1 @@
-"""How requests of the client library travel: the contract, HTTP, retries."""
+"""The transport of the client library's requests: the contract, HTTP, retries."""

@@ -13,7 +13,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _REFUSED: Final = "cannot schedule new futures"
-"""How CPython's message begins when the pool, or the interpreter, is shut down."""
+"""The start of CPython's message when the pool, or the interpreter, is shut down."""
 
 
 class ClientThreads(ThreadPoolExecutor):

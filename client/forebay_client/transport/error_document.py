@@ -68,7 +68,7 @@ def corrupt_body(reason: str, bucket: str, key: str | None, response: ObjectResp
 
 
 def _skew(response: ObjectResponse, now: float) -> str:
-    """What is to be said of the clocks; empty where they agree, or where the server does not say its time."""
+    """Returns a sentence on the clocks; empty where they agree, or where the server does not say its time."""
     date = parse_http_date(response.headers.get("date", ""))
     ahead = now - date if date is not None else 0.0
     if abs(ahead) < _MAX_SKEW:

@@ -1,5 +1,5 @@
-"""What must be made anew in a child after a fork: a connection shared with the parent would mix up two dialogues, and
-a lock that another thread holds at the fork is never released in the child.
+"""State that must be made anew in a child after a fork: a connection shared with the parent would mix up two dialogues,
+and a lock that another thread holds at the fork is never released in the child.
 
 PyTorch's DataLoader forks its workers while the parent's client is in use. On systems without fork nothing is done.
 """

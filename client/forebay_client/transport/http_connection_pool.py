@@ -72,8 +72,9 @@ class HttpConnectionPool:
         """`limit`: connections at once; `timeout`: seconds to wait for one of them, and for progress on it."""
         self._make, self._timeout, self._outage = make, timeout, outage
         self._free = SimpleQueue[None]()
-        """As many as connections may still be opened. Not a semaphore: that is a lock in Python, which stays taken when
-        an exception of a signal's handler (Ctrl-C) comes at its turn, and all later requests would wait for ever."""
+        """A token for each connection that may still be opened. Not a semaphore: that is a lock in Python, which stays
+        taken when an exception of a signal's handler (Ctrl-C) comes at its turn, and all later requests would wait for
+        ever."""
         for _ in range(limit):
             self._free.put(None)
         self._idle: deque[HTTPConnection] = deque()

@@ -29,7 +29,7 @@ class HttpProxy:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the proxy is sent."""
+        """The headers that the proxy is sent."""
         return {} if self.authorization is None else {"proxy-authorization": self.authorization}
 
 

@@ -34,7 +34,7 @@ from forebay_client.transport.signed_request import ObjectRequestSigner, SignedR
 from forebay_client.transport.upload_content import pieces_of
 
 _BROKEN: Final = (OSError, HTTPException, ValueError)
-"""What http.client raises where a response breaks off; ValueError for a chunk of negative size."""
+"""Exceptions of http.client where a response breaks off; ValueError for a chunk of negative size."""
 MAX_DOCUMENT: Final = 32 << 20
 """Bytes of the body of a response that is no success, or that has no length."""
 _CHUNK_FRONT: Final = 8 << 10

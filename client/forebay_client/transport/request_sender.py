@@ -163,7 +163,7 @@ def _wait(seconds: float) -> None:
 
 
 def _joined(partial: _PartialBody | None, interrupted: BodyInterrupted) -> _PartialBody | None:
-    """What has arrived by now. A streamed body leaves nothing that could be continued."""
+    """Returns the bytes that have arrived by now. A streamed body leaves nothing that could be continued."""
     if not len(interrupted.buffer):
         return None
     if partial is None:

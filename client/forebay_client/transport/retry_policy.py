@@ -1,4 +1,4 @@
-"""When a request is repeated, and after how long: full jitter on an exponential backoff, as SDKs have it.
+"""The retry policy: full jitter on an exponential backoff, as SDKs have it.
 
 A server that can't be connected to is waited for by time, not by attempts: `patience`, and outage_delay between two.
 
@@ -12,11 +12,11 @@ from typing import Final
 FIRST_DELAY: Final = 0.1
 LONGEST_DELAY: Final = 20.0
 _DOUBLINGS: Final = 8
-"""Of the first delay, after which it is longer than the longest."""
+"""Doublings of the first delay, after which it is longer than the longest."""
 PATIENCE: Final = 1.25
 """A server is waited for so many seconds for each retry, at least."""
 _SILENCE: Final = 0.25
-"""Of the timeout, for each retry: an attempt without an answer costs all of it, so there are fewer."""
+"""The share of the timeout for each retry: an attempt without an answer costs all of it, so there are fewer."""
 _LONGEST_OUTAGE_DELAY: Final = 1.0
 """An attempt to connect costs nobody much, and the server may be there again."""
 

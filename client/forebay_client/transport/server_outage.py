@@ -34,7 +34,7 @@ class ServerOutage:
         """Whether connections can be made, and nothing comes on them."""
         self._failed_at = self._took = 0.0
         self._probed_at: float | None = None
-        """When the last attempt began that others wait for."""
+        """The start of the last attempt that others wait for."""
         self._reason = ""
 
     def failed(self, reason: str, took: float) -> Unreachable:
@@ -46,7 +46,7 @@ class ServerOutage:
         return self._note("timed out", took, is_silent=True)
 
     def known(self) -> Unreachable | None:
-        """What an attempt would be raised as now; None: it is to be made."""
+        """Returns the exception of an attempt, without making it; None: it is to be made."""
         began, now = self._began, self._clock()
         if began is None or not self._is_given_up(self._failed_at - began):
             return None

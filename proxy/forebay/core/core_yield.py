@@ -20,7 +20,7 @@ from typing import Final
 LONG: Final = 0.001
 """Seconds. One turn of the loop takes less."""
 PAUSE: Final = 10
-"""After a long yield the helper keeps the core for so many times as long: it loses a tenth of its speed at most."""
+"""The pause of yields after a long one, as a multiple of it: the helper loses a tenth of its speed at most."""
 
 
 class CoreYield:

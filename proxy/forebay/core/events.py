@@ -204,7 +204,7 @@ class HeadVouched:
 
 
 class ReaderKey(NamedTuple):
-    """Whose reads go together in a recording."""
+    """The reader whose reads go together in a recording."""
 
     bucket: str
     track: str

@@ -29,7 +29,7 @@ class RequestTime(NamedTuple):
     tick: Tick
     """The time on the clock of the fences. Facts of the response are stored if no fence was raised since."""
     seconds: float
-    """Since the epoch: facts of the response are as old as that."""
+    """The time in seconds since the epoch: facts of the response are as old as that."""
 
 
 _REMEMBERED: Final = 65_536

@@ -30,7 +30,7 @@ class PendingWrite:
     """One write that was acknowledged and is not at the origin. Bytes, and seconds since the Unix epoch."""
 
     id: str
-    """Among all of the node; the same after a restart."""
+    """The id of the write among all of the node; the same after a restart."""
     bucket: str
     key: str
     kind: Literal["put", "delete", "complete"]

@@ -53,7 +53,7 @@ class PlanProgress:
     """Entries that are fetched, or being fetched, and not read."""
     lead_bytes: int
     lead_seconds: float | None
-    """How long the lead lasts at the reader's pace; None: nothing was read yet."""
+    """Seconds that the lead lasts at the reader's pace; None: nothing was read yet."""
     data_set: str
     """The data set, as rules name it, of the entry that was begun last; empty: none was yet."""
     is_removed: bool = False

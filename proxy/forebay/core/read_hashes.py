@@ -14,7 +14,7 @@ _TOP_STEP: Final = 1 << 24
 _NEAR_END: Final = 64
 _FIND: Final = re.compile(b"\1").finditer
 _TABLES: Final = {tops: bytes(int(top < tops) for top in range(256)) for tops in (1, 2, 4, 8, 16, 32, 64, 128)}
-"""For each limit, a table with 1 for every byte below it."""
+"""A table for each limit, with 1 for every byte below it."""
 
 
 def flags_below(hashes: ReadHashes, threshold: int) -> bytes:

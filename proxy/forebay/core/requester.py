@@ -11,4 +11,4 @@ requester: Final[ContextVar[str]] = ContextVar("requester", default="")
 """A principal's id. Empty: Forebay itself, which fetches for other workers. BACKGROUND: no client waits yet."""
 
 BACKGROUND: Final = "\0background"
-"""No id has this character."""
+"""The requester of background reads. No principal's id has a NUL."""

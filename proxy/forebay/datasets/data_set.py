@@ -17,15 +17,15 @@ RATE_SECONDS: Final = 10.0
 
 
 class SetLimits(NamedTuple):
-    """Of which blocks single reads are to be reported, and of which objects that they exist: by their hash, below
-    these."""
+    """The bounds of the samples: blocks with a hash below `units` are reported read by read, and objects with one below
+    `objects` as seen."""
 
     units: int
     objects: int
 
 
 NO_LIMITS: Final = SetLimits(1 << HASH_BITS, 1 << HASH_BITS)
-"""All of them."""
+"""The limits of samples that have everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class DataSet:
         self._last: ReadTotals | None = None
         self._reuse = ReuseSample()
         self._marks = ((now, 0), (now, 0))
-        """When there were how many reads: of the last two windows of RATE_SECONDS."""
+        """Time and number of reads, at the starts of the last two windows of RATE_SECONDS."""
 
     @property
     def limits(self) -> SetLimits:

@@ -42,7 +42,7 @@ class DataSetStats:
     """Bytes of it in memory, of all workers. Known where a rule sets `eviction` or `quota`."""
     ssd: int | None
     reads: int
-    """Since the start of the process, as `sent` and `hit_share`."""
+    """Reads since the start of the process, as are `sent` and `hit_share`."""
     sent: int
     hit_share: float | None
     reads_per_second: float

@@ -37,7 +37,7 @@ SAMPLED_A_SECOND: Final = 1000.0
 rests, and goes on as if nothing had been read meanwhile. Only small, hot sets reach it, as all of their blocks are
 sampled; a training job that reads a large set is far below."""
 SAMPLED_AT_ONCE: Final = 20_000.0
-"""As many in a row: more than two passes over the largest sample, else no block would be seen twice."""
+"""Reads of samples in a row: more than two passes over the largest sample, else no block would be seen twice."""
 MAX_LOGS: Final = 64
 """Logs of one data set of which it is remembered which objects were noted."""
 
@@ -57,7 +57,7 @@ class _SetCounts:
         """Has all objects noted once more."""
         self.objects = DistinctSample()
         self.noted: dict[KnownReads, int] = {}
-        """How many objects of a log were noted."""
+        """The number of noted objects of each log."""
 
     def clear(self) -> None:
         self.reads = self.sent = 0

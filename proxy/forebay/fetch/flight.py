@@ -204,11 +204,11 @@ class FlightRegistry:
 
     @property
     def followers(self) -> int:
-        """How many readers and jobs follow a flight."""
+        """The number of readers and jobs that follow a flight."""
         return sum(flight.followers for flight in self._flights.values())
 
     def oldest_age(self, now: float) -> float:
-        """How many seconds before `now`, on the monotonic clock, the oldest flight began that has not ended; 0 for
+        """Returns the age of the oldest flight in seconds, at `now` on the monotonic clock; 0 for
         none."""
         return max((now - flight.started for flight in self._flights.values() if not flight.has_ended), default=0.0)
 

@@ -39,7 +39,7 @@ class ObjectCrc:
         self._count = 0
 
     def __len__(self) -> int:
-        """How many versions are under way."""
+        """The number of versions under way."""
         return len(self._blocks)
 
     def has_crc(self, head: Head) -> bool:

@@ -42,7 +42,7 @@ from forebay.policy.throughput_window import PATIENCE, ThroughputWindow
 _log = logging.getLogger(__name__)
 
 _RESUMPTIONS: Final = 2
-"""How often one fetch is resumed."""
+"""Resumptions of one fetch, at most."""
 READ_THROUGH: Final = 64 * 1024
 """Bytes at a time that are received and dropped; a response that delivers more while it is being replaced is kept."""
 

@@ -130,7 +130,7 @@ class DirectOpenings:
 
 
 class DirectOpening:
-    """One opening. Implements origin.reads.sent_reads.ReadReceiver."""
+    """An opening. Implements origin.reads.sent_reads.ReadReceiver."""
 
     __slots__ = (
         "_charged",

@@ -48,7 +48,7 @@ class PackedObjects:
         self._catalogue = catalogue
         self._rules = rules
         self._decisions: tuple[Rules | None, dict[ObjectName, Decision]] = None, {}
-        """On shards, under the rules that were in force when they were made."""
+        """The decisions on shards, under the rules that were in force when they were made."""
 
     @property
     def checksums(self) -> ObjectChecksums:

@@ -36,7 +36,7 @@ class ResolvedVersion:
         return ObjectView(stored.name, stored.head, rule, identity)
 
     def located(self, span: Span) -> Span:
-        """Where bytes of the object are in the version that they are read of."""
+        """Returns the position of bytes of the object in the version that they are read of."""
         return span if self.stored is None else Span(span.start + self.stored.offset, span.stop + self.stored.offset)
 
     @property

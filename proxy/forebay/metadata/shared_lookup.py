@@ -137,7 +137,7 @@ class SharedLookup:
             self.abandon()
 
     def fence(self) -> None:
-        """No reader joins this lookup any more. If it was given up, it ends."""
+        """Keeps later readers from joining this lookup. If it was given up, it ends."""
         self._is_fenced = True
         self.abandon()
 

@@ -39,7 +39,7 @@ from forebay.protocol.response_headers import agrees
 from forebay.storage.slab_allocator import is_preallocated, preallocate_buffer
 
 _CONTRADICTIONS: Final = 2
-"""How often an object is looked up anew because its size was contradicted."""
+"""Look-ups of an object that are repeated because its size was contradicted, at most."""
 
 
 class VersionFetch:

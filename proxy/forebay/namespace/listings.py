@@ -34,7 +34,7 @@ from forebay.protocol.xml.listing_document import PageEntries, PageForm, is_writ
 WAIT: Final = 10.0
 """Seconds that a client waits for a walk to come to its page, then the origin answers it."""
 _ATTEMPTS: Final = 4
-"""How often a page is built anew, because written keys had to be looked up."""
+"""Attempts to build a page: written keys have to be looked up between two."""
 
 
 class Listings:

@@ -18,7 +18,7 @@ _NOTHING: Final = EntryRows.written((), (), KeyEncoding())
 
 
 class KnownFacts(Protocol):
-    """What is known of keys of the overlay (namespace.entry_lookup)."""
+    """The known facts of keys of the overlay (namespace.entry_lookup)."""
 
     def __contains__(self, key: str) -> bool: ...
 
@@ -32,7 +32,7 @@ class MergedBlock:
 
     keys: Sequence[str]
     segments: Sequence[EntryRun]
-    """Where they come from, in order."""
+    """The runs that the entries are in, in order."""
     unknown: frozenset[str]
     end: str | None
     """The last key that it accounts for; None: it accounts for all that are left."""

@@ -62,7 +62,7 @@ class NodeListings:
         return None
 
     def _owner(self, bucket: str, prefix: str) -> tuple[Owner | None, bool]:
-        """Who has the namespace, None for this worker; and whether there is one."""
+        """Returns the owner of the namespace, None for this worker; and whether there is such a namespace."""
         scope = self.local.scope(bucket, prefix)
         return (None, False) if scope is None else (self._peers.owner(ObjectName(bucket, scope.prefix)), True)
 

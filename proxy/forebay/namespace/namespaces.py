@@ -49,7 +49,7 @@ class Namespace:
     """The latest that is complete."""
     walk: SnapshotWalk | None = None
     failed_at: float | None = None
-    """When the latest walk failed, in seconds since the epoch."""
+    """The time at which the latest walk failed, in seconds since the epoch."""
 
     @property
     def snapshots(self) -> list[Snapshot]:

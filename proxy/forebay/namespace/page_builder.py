@@ -84,7 +84,7 @@ async def build_page(
 
 
 def _start(query: ListingQuery) -> tuple[str | None, bool]:
-    """Where the page begins, and whether the key there is part of it."""
+    """Returns the first key of the page, and whether it is part of the page."""
     start = query.start
     if start.name < query.prefix:
         return query.prefix, True

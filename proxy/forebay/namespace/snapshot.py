@@ -65,7 +65,7 @@ class Snapshot:
     keys: int = 0
     """Entries that are listed."""
     echoed_max_keys: str | None = None
-    """What the origin repeats of a max-keys above its limit; None: the number itself."""
+    """The max-keys that the origin repeats for one above its limit; None: the number itself."""
     is_complete: bool = False
 
     def range_of(self, key: str, *, inclusive: bool) -> KeyRange:

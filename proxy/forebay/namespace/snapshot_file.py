@@ -38,7 +38,7 @@ _REMEMBERED: Final = 8
 
 
 class BlockAddress(NamedTuple):
-    """Where a block is, in bytes."""
+    """The position of a block, in bytes."""
 
     offset: int
     length: int

@@ -34,14 +34,14 @@ _ALPHABET: Final = 512
 
 
 class PageSource(Protocol):
-    """Where pages come from: namespace.origin_pages."""
+    """The source of pages: namespace.origin_pages."""
 
     async def fetch(self, wanted: PageRequest, form: ListingForm, *, is_awaited: bool = True) -> ListedEntries:
         """Requests a page. `is_awaited`: a client waits for it."""
 
 
 class SnapshotWalk:
-    """One walk. `parallel`: walkers at once."""
+    """A walk. `parallel`: walkers at once."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class SnapshotWalk:
         self._waiting: list[KeyRange] = []
         """Ranges that no walker lists; the last is listed next."""
         self._urgent: list[KeyRange] = []
-        """Those of them that a client waits for: a walker leaves its range for one."""
+        """The waiting ranges that a client waits for: a walker leaves its range for one."""
         self._active: set[KeyRange] = set()
         self._alphabet: list[str] = []
         self._splits = 0

@@ -21,7 +21,7 @@ class KnownEntry(NamedTuple):
 
     facts: str | None
     since: Tick
-    """When it was requested."""
+    """The tick at which the entry was requested."""
 
 
 class WriteOverlay:

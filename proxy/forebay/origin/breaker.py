@@ -36,7 +36,7 @@ class Outage(NamedTuple):
     cause: str
     """The failure of the latest probe."""
     since: float
-    """When the first probe of the outage failed, on the breaker's clock."""
+    """The time at which the first probe of the outage failed, on the breaker's clock."""
 
 
 def _ignore() -> None:

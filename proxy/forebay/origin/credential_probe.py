@@ -22,7 +22,7 @@ REFUSAL_LIMIT: Final = 64 * 1024
 
 
 class CredentialProbe:
-    """Of one origin. `clock`: seconds since the epoch."""
+    """Probes the credential of one origin. `clock`: seconds since the epoch."""
 
     def __init__(
         self, endpoint: Endpoint, pool: ConnectionPool, signer: RequestSigner, clock: Callable[[], float]

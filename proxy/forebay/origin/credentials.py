@@ -76,7 +76,7 @@ class StaticCredentials:
         """A fixed key stays."""
 
     def ends_within(self, _seconds: float) -> bool:
-        """When a fixed session token expires is not known."""
+        """Returns False: the end of a fixed session token is not known."""
         return False
 
     async def session(self) -> "AioSession":

@@ -23,8 +23,8 @@ class Dialect:
     has_unsigned_trailer: bool
     """Whether a checksum may follow a body in unsigned aws-chunks."""
     extensions: frozenset[str] = frozenset()
-    """Its request headers beside S3's, in lower case, that change only the object that is written. How far they must be
-    signed: forebay.protocol.forwarded_headers."""
+    """The dialect's own request headers beside S3's, in lower case, that change only the object that is written. The
+    rules of their signing: forebay.protocol.forwarded_headers."""
     reserved_names: frozenset[str] = frozenset()
     """Names that are no buckets: their paths are the origin's own interfaces (administration, other protocols), which
     must not be reached with our signature."""

@@ -55,8 +55,8 @@ class OriginRequest(NamedTuple):
     which is still to come, or the response, which is passed on as the client accepts it."""
 
     before_completion: Callable[[], Awaitable[None]] | None = None
-    """Of a write: awaited once, when a connection has been made, before the bytes are sent that complete the request.
-    Until then it can have no effect at the origin."""
+    """A callback of writes, awaited once: when a connection has been made, before the bytes are sent that complete the
+    request. Until then the write can have no effect at the origin."""
 
     sent: AdoptableRead | None = None
     """The request itself, under way already; it is sent anew if it was taken over before."""

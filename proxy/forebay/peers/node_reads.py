@@ -53,7 +53,7 @@ class NodeReads:
         self._on_dropped = on_dropped
         self._numbers = BatchNumbers()
         self._decoders: dict[int, tuple[str, BatchDecoder]] = {}
-        """Of each other worker, by its run."""
+        """The run and the decoder of each other worker."""
         self._sender: ReadSender | None = None
         if not self.is_collector:
             collector = peers.others[COLLECTOR]

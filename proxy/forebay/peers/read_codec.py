@@ -21,9 +21,9 @@ from forebay.peers.frames import Document
 from forebay.peers.peer_codec import decode_span
 
 _SEPARATOR: Final = "\0"
-"""No key has this character."""
+"""The separator of keys, which none contains."""
 _Sent: TypeAlias = dict[LogContext, tuple[KnownReads, int, int]]
-"""By context: the log's objects, its number, and how many of them were sent."""
+"""The objects of each context's log, the log's number, and the number of objects that were sent."""
 
 
 class UnknownReads(Exception):  # not an error: the batch is sent again, with all objects

@@ -66,7 +66,7 @@ class AnchorIndex:
 
     @property
     def positions(self) -> dict[int, int]:
-        """By hash, in the order of the positions. Not to be changed."""
+        """The positions by hash, in ascending order. Not to be changed."""
         if self._found is None:
             self._found = self._by_hash()
             if len(self._found) < len(self._hashes):
@@ -94,7 +94,7 @@ class AnchorIndex:
         return dict(zip(self._hashes, self._at, strict=True))
 
     def _distinct(self) -> None:
-        """Of a read that is repeated the first position alone is kept."""
+        """Drops all positions of a repeated read but the first."""
         if self._found is None and len(set(self._hashes)) < len(self._hashes):
             _ = self.positions
 

@@ -23,7 +23,7 @@ class BatchWindow:
     def __init__(self) -> None:
         self._bytes = self._count = 0
         self.entries = FIRST_ENTRIES
-        """How many entries may be on their way."""
+        """The number of entries that may be on their way."""
 
     def learn(self, size: int) -> None:
         """An entry has `size` bytes."""

@@ -21,7 +21,7 @@ from forebay.core.byte_ranges import Span
 
 
 class BlockState(Enum):
-    """Where the bytes of a block are."""
+    """The place of a block's bytes."""
 
     MEMORY = "memory"
     SSD = "ssd"
@@ -38,7 +38,7 @@ class Run:
     missing: tuple[int, ...]
     """The indices to keep; the other blocks are dropped."""
     span: Span
-    """Its bytes, clipped to the object's size."""
+    """The bytes of the run, clipped to the object's size."""
 
 
 @dataclass(frozen=True)  # no slots: cached_property needs a __dict__

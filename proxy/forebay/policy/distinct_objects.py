@@ -15,7 +15,7 @@ MAX_OBJECTS: Final = 1024
 
 
 class ObjectEstimate(NamedTuple):
-    """How many objects there are, and their bytes."""
+    """The estimated number of objects, and their bytes."""
 
     objects: int
     size: int

@@ -48,15 +48,16 @@ class DrainOrder(Generic[W]):
     def __init__(self) -> None:
         self._unsettled: dict[W, _Entry[W]] = {}
         self._written: defaultdict[str, list[tuple[int, int, W]]] = defaultdict(list)
-        """By bucket, a heap by the time of writing. Settled writes leave it when they are first."""
+        """A heap of each bucket, by the time of writing. Settled writes leave it when they are first."""
         self._began: defaultdict[str, list[tuple[int, int, W]]] = defaultdict(list)
-        """By bucket, a heap by the time of the beginning, of those that are not handed out and wait for no other."""
+        """A heap of each bucket, by the time of the beginning: the writes that are not handed out and wait for no
+        other."""
         self._objects: defaultdict[ObjectName, list[W]] = defaultdict(list)
         """The unsettled writes of each object, as they were written."""
         self._handed_out: dict[ObjectName, W] = {}
-        """The one of each object that is."""
+        """The write of each object that is handed out."""
         self._done: set[W] = set()
-        """Unsettled, and carried out."""
+        """The unsettled writes that were carried out."""
         self._counter = 0
 
     def __len__(self) -> int:
@@ -65,7 +66,7 @@ class DrainOrder(Generic[W]):
 
     @property
     def waiting(self) -> int:
-        """How many of them wait for another one."""
+        """The number of writes that wait for another one."""
         return len(self._unsettled) - len(set(self._handed_out.values()))
 
     def add(self, write: W, interval: WriteInterval, names: Sequence[ObjectName]) -> None:

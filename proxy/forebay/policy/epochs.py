@@ -46,7 +46,7 @@ class _Unit:
     read_in: int = 0
     """The number of the pass that it was last read in."""
     read_at: int = 0
-    """How many reads had been noted by then."""
+    """The number of reads that had been noted by then."""
 
 
 class Coverage(NamedTuple):

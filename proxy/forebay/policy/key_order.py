@@ -54,7 +54,7 @@ def split_key(low: str, high: str | None, alphabet: Sequence[str]) -> str | None
 
 
 def common_length(low: str, high: str | None) -> int:
-    """How many characters both ends of an interval begin with: the fewer, the more keys may lie between."""
+    """Returns the length of the common prefix of an interval's ends: the shorter, the more keys may lie between."""
     if high is None:
         return 0
     length = 0

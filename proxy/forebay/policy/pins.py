@@ -18,7 +18,7 @@ from typing import Final
 from forebay.core.names import ObjectName
 
 MAX_PINS: Final = 256
-"""Each admission of a block looks for its pin."""
+"""The most pins: each admission of a block looks for its pin."""
 DEFAULT_SHARE: Final = 0.75
 """The share of the SSD tier that pins may take if no quota is set. The rest is for other objects."""
 

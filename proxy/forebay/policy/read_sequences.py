@@ -96,7 +96,7 @@ class ReadSequences:
 
 @dataclass(slots=True)
 class KeyOrder:
-    """How one principal goes through the keys of one directory."""
+    """The order in which one principal goes through the keys of one directory."""
 
     last: str = ""
     rising: int = 0

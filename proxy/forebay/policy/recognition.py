@@ -32,8 +32,8 @@ WINDOW: Final = 64
 EVIDENCE: Final = -log(1e-9)
 """Chance is less likely than this: at twenty judgements a second of eight recordings, it errs once in two months."""
 _CLOSE: Final = ((6, 6), (8, 8), (10, 10), (12, 12), (16, 14), (16, 16), (32, 16), (64, 32))
-"""Of the latest so many reads, how many have to lie close to each other. All of them: the more there are, the further
-apart may a loader's workers be. Half of them: two jobs may alternate."""
+"""Pairs: a number of the latest reads, and how many of them have to lie close to each other. All of them: the more
+there are, the further apart may a loader's workers be. Half of them: two jobs may alternate."""
 _IN_ROW: Final = 8
 
 PARTED_OF: Final = 64
@@ -41,18 +41,18 @@ PARTED_BELOW: Final = 14
 """A reader has parted from a recording when fewer than so many of its latest anchors are near its position: of two jobs
 that alternate, 32 are, give or take 4."""
 PARTED_AT_ONCE: Final = 24
-"""So many in a row that are not near."""
+"""A reader has also parted after so many anchors in a row that are not near."""
 _MIN_SLACK: Final = 64
 """Positions that a reader may be away from where it is expected, at least: several batches."""
 _ENOUGH: Final = 16
-"""Of the latest anchors so many tell where a reader is, if all are near: then no other is looked at."""
+"""The number of the latest anchors that tell a reader's position, if all are near: no other is looked at then."""
 _MAX_GAP: Final = 8
 """Anchors that are further apart than so many times their mean are too rare to matter."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingMatch:
-    """Where the latest reads are in a recording."""
+    """The position of the latest reads in a recording."""
 
     position: int
     """The first of the reads that lie close to each other."""
@@ -158,12 +158,12 @@ class FollowedReader:
         self._away = 0
         """Anchors since the last that was near."""
         self.start = match.position
-        """Where it was recognised."""
+        """The position at which the reader was recognised."""
         self.position = match.position + match.spread
-        """About where it is."""
+        """The estimated position of the reader."""
         self.furthest = self.position
         self.looked_at = 0
-        """How many of the latest added reads were compared."""
+        """The number of the latest added reads that were compared."""
 
     def observe(self, hashes: ReadHashes) -> bool:
         """Adds reads. Returns whether the reader still goes along, or is at its end: then the rest was not looked at.

@@ -71,13 +71,13 @@ class ReuseSample:
         self._max_units = max_units
         self._threshold = 1 << HASH_BITS
         self._slots: dict[int, int] = {}
-        """Where each unit of the sample stands on the timeline."""
+        """The slot of each unit of the sample on the timeline."""
         chunks = ceil(2 * max_units / _CHUNK)
         self._sizes = [0] * (chunks * _CHUNK)
         self._sums = [0] * chunks
         self._next = 0
         self._last_epoch = self._this_epoch = 0
-        """Where the slots of the reads of the last epoch begin, and of this one."""
+        """The first slots of the last epoch and of this one."""
         self._columns: defaultdict[int, float] = defaultdict(float)
         """Bytes read again, by the logarithm of their distance. Of the units of the sample, not scaled."""
 

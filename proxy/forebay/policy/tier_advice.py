@@ -63,14 +63,14 @@ class TierAdvice:
     """The settings to choose for one data set."""
 
     outlooks: tuple[TierOutlook, ...]
-    """By size. Empty: too little was read again to say anything."""
+    """The outlooks by size. Empty: too little was read again to say anything."""
     eviction: Eviction | None
     """The eviction to choose; None: no advice."""
     quota: int | None
     """Bytes that hold the whole set, if the tiers have them; None: all of the tiers is needed."""
     factor: float | None
-    """How many times as large the tiers have to be, at least; None: larger ones are of no use, or FACTORS are not
-    enough."""
+    """The smallest sufficient size of the tiers, over their present one; None: larger ones are of no use, or FACTORS
+    are not enough."""
     reasons: tuple[str, ...]
     """Sentences."""
 

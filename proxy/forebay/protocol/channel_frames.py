@@ -102,7 +102,7 @@ class ChannelFrame(NamedTuple):
     kind: int
     flags: int
     pieces: int
-    """How many."""
+    """The number of pieces."""
     head: int
     position: int
     length: int

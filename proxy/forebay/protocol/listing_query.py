@@ -56,7 +56,7 @@ _RESTORE_STATUS: Final = "RestoreStatus"
 
 @dataclass(frozen=True, slots=True)
 class StartPoint:
-    """Where a page begins: behind a name, which is a key or a common prefix."""
+    """The start of a page: behind a name, which is a key or a common prefix."""
 
     name: str = ""
     kind: Literal["key", "prefix"] = "key"

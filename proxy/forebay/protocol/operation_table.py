@@ -31,7 +31,7 @@ class Access(Enum):
     DELETE = "delete"
 
     __hash__ = object.__hash__
-    """By identity, as each is itself: each request looks one up, and Enum's own hash is a function in Python."""
+    """The hash of the identity: each request looks a member up, and Enum's own hash is a function in Python."""
 
 
 class Effect(Enum):
@@ -45,7 +45,7 @@ class Effect(Enum):
 
 
 class Treatment(Enum):
-    """How Forebay handles an operation, in the words of docs/compatibility.md."""
+    """The treatment of an operation by Forebay, in the words of docs/compatibility.md."""
 
     CACHED = "cached"
     PASSED_ON = "passed on"
@@ -73,7 +73,7 @@ class OperationRow:
 
     @property
     def treatment(self) -> Treatment:
-        """How Forebay handles the operation."""
+        """The treatment of the operation by Forebay."""
         if self.refused:
             return Treatment.REFUSED
         if self.cached:

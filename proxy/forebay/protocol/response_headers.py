@@ -244,7 +244,7 @@ def _role(name: str) -> Literal["kept", "checksum", "uncacheable", "dropped"]:
 
 
 class FieldRoles(NamedTuple):
-    """Where the facts of an object are among the fields of a response; -1: absent."""
+    """The positions of an object's facts among the fields of a response; -1: absent."""
 
     etag: int
     length: int

@@ -22,8 +22,8 @@ from forebay.protocol.response_headers import field_roles
 MAX_TEMPLATES: Final = 8
 """The most templates of one origin. There is one for each set of fields and of values that have to be equal."""
 LEARNT_EVERY: Final = 64
-"""After as many were made, one of so many heads that match none takes the place of the one that matched longest ago:
-compiling a pattern takes as long as parsing a hundred heads."""
+"""The heads without a match after which one makes a new template, once there are MAX_TEMPLATES. It takes the place of
+the template that matched longest ago: compiling a pattern takes as long as parsing a hundred heads."""
 _SHARED: Final = frozenset(
     {
         "cache-control",

@@ -71,7 +71,8 @@ class GatewayPolicy:
         return self.routes.position_of(bucket) in self.oss_origins
 
     def identity_of(self, principal: str, bucket: str | None) -> OriginIdentity | None:
-        """Whose credential the principal's requests about `bucket` carry; None for Forebay's own."""
+        """Returns the identity whose credential the principal's requests about `bucket` carry; None for Forebay's
+        own."""
         identity = self.keyring.origin_identities.get(principal)
         if identity is None or not identity.origins or bucket is None:
             return identity
@@ -96,7 +97,7 @@ class Admission(NamedTuple):
     decision: Decision | None
     """The rules' decision for the object; None if the target is no object."""
     identity: OriginIdentity | None
-    """Whose credential requests to the origin carry; None for Forebay's own."""
+    """The identity whose credential requests to the origin carry; None for Forebay's own."""
     name: ObjectName | None
     """The name of the object; None where the target is none."""
 

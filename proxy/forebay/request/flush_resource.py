@@ -27,7 +27,7 @@ WAIT: Final = 20.0
 """Seconds of one request: below the read timeouts of SDKs."""
 FIRST: Final = "new"
 _MOST_DIGITS: Final = 40
-"""Of a time on the node's clock: a number of 64 bits behind that of the run (Journal.stamp)."""
+"""Digits of a time on the node's clock, at most: a number of 64 bits behind that of the run (Journal.stamp)."""
 
 
 class FlushResource:

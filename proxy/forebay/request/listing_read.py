@@ -46,7 +46,7 @@ before."""
 _MAY_BE_ARCHIVED: Final = re.compile(
     rb"<StorageClass>(?:GLACIER|DEEP_ARCHIVE|INTELLIGENT_TIERING|[A-Za-z]*Archive)</StorageClass>"
 )
-"""In the document of a page: its keys hold no `<`."""
+"""The storage classes in the document of a page: its keys hold no `<`."""
 
 
 class ListingReader:

@@ -60,7 +60,7 @@ from forebay.request.read_context import ReadContext, Selection
 from forebay.write.interim_responses import READ_INTERVAL, read_interims
 
 MAX_TRIES: Final = 3
-"""How often an object is read from the start because it was replaced during the read."""
+"""Reads of an object from its start, at most: it may be replaced during each."""
 _FIRST_BYTE: Final = ByteRange(0, 0)
 
 

@@ -45,7 +45,7 @@ _WRITES: Final = frozenset(
     {"PutObject", "CopyObject", "DeleteObject", "CreateMultipartUpload", "UploadPart", "UploadPartCopy"}
     | {"CompleteMultipartUpload", "AbortMultipartUpload", "ListParts"}
 )
-"""Of objects, which a member does not stand in the way of."""
+"""Writes of objects, which a member does not stand in the way of."""
 _READS: Final = frozenset({"GetObject", "HeadObject"})
 _PART: Final = "partNumber"
 _MAX_PART: Final = 10_000

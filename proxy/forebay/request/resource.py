@@ -28,7 +28,7 @@ class ResourceOwner:
     bucket: str
     principal: Principal
     identity: OriginIdentity | None
-    """Whose credential requests to the origin carry; None: Forebay's own."""
+    """The identity whose credential requests to the origin carry; None: Forebay's own."""
     uses_checksums: bool = False
     """Whether the request came with a checksum of S3's: an SDK that sends them asks for them when it reads."""
 
@@ -94,8 +94,8 @@ class ResourceRemover(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
-    """What can be done with all resources of one kind. A text is the reason why they can't be sent, or removed: the
-    message of the refusal, MethodNotAllowed, for which no body is read."""
+    """The operations on all resources of one kind. A text is the reason why they can't be sent, or removed: the message
+    of the refusal, MethodNotAllowed, for which no body is read."""
 
     reader: ResourceReader | None
     """None: there is never anything to read."""

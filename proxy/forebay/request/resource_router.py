@@ -133,7 +133,7 @@ class ResourceRouter:
         return self.kinds.get(kind) if name else None, name
 
     def _writer(self, kind: ResourceKind | None, key: str) -> ResourceWriter:
-        """What takes a resource that is sent. Raises S3Error where nothing does."""
+        """Returns the writer of a resource that is sent. Raises S3Error where there is none."""
         if kind is None:
             sent = sorted(name for name, each in self.kinds.items() if not isinstance(each.writer, str))
             known = ", ".join(f"{RESERVED_PREFIX}{name}/" for name in sent) or "none"

@@ -27,7 +27,7 @@ class WriteResource:
 
     @property
     def kind(self) -> ResourceKind:
-        """What can be done with them."""
+        """The operations on pending writes as objects."""
         return ResourceKind(
             self,
             "Pending writes are read here, and changed on the admin port.",

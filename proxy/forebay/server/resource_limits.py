@@ -47,7 +47,7 @@ _FILES_PER_REQUEST: Final = 2
 
 
 def usable_cores(allowed: int | None = None, mount: Path = CGROUP_MOUNT, membership: Path = SELF_CGROUP) -> int:
-    """How many cores this process may keep busy, at least 1.
+    """Returns the number of cores that this process may keep busy, at least 1.
 
     `allowed`: its CPU affinity, None to ask the kernel. `mount`, `membership`: see `cgroup_directories`.
     """
@@ -103,9 +103,9 @@ def raise_file_limit(settings: Settings) -> str | None:
 
 
 def usable_connections(settings: Settings) -> int:
-    """How many client connections may be open at once: `limits.connections`, or fewer, so that open files are left for
-    the origin, the admin port and the SSD tier. At least a quarter of the system's limit of open files, a sixth where
-    there is a Unix socket."""
+    """Returns the number of client connections that may be open at once: `limits.connections`, or fewer, so that open
+    files are left for the origin, the admin port and the SSD tier. At least a quarter of the system's limit of open
+    files, a sixth where there is a Unix socket."""
     most = _most_files()
     requests = sum(origin.concurrency for origin in settings.all_origins)
     reserved = min(_FILES_PER_REQUEST * requests + _OWN_FILES, most // 2)
@@ -117,8 +117,8 @@ def usable_connections(settings: Settings) -> int:
 
 
 def usable_origin_requests(settings: Settings) -> list[int]:
-    """How many requests to each origin may be in flight: its `concurrency`, or fewer, so that all of them use no more
-    than a quarter of the system's limit of open files."""
+    """Returns the number of requests to each origin that may be in flight: its `concurrency`, or fewer, so that all of
+    them use no more than a quarter of the system's limit of open files."""
     wanted = [origin.concurrency for origin in settings.all_origins]
     usable = _most_files() // 4 // _FILES_PER_REQUEST
     return wanted if sum(wanted) <= usable else [max(1, each * usable // sum(wanted)) for each in wanted]

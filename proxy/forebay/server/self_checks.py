@@ -198,7 +198,7 @@ def _used(path: Path) -> int:
 
 
 def measure_ssd(settings: Settings) -> Iterator[SelfCheck]:
-    """How fast the SSD tier's disk is. Takes seconds on a slow one."""
+    """Measures the speed of the SSD tier's disk. Takes seconds on a slow one."""
     if settings.ssd is None:
         return
     directory = _existing(Path(settings.ssd.path))

@@ -26,7 +26,8 @@ from contextlib import contextmanager
 from typing import Final
 
 _CERTIFICATES_VARIABLE: Final = "SSL_CERT_FILE"
-"""Where OpenSSL looks for them first: https://docs.openssl.org/3.0/man3/SSL_CTX_load_verify_locations/"""
+"""The variable with the file that OpenSSL reads certificates from first:
+https://docs.openssl.org/3.0/man3/SSL_CTX_load_verify_locations/"""
 _FULL_GENERATION: Final = 2
 _MIDDLE_COLLECTIONS: Final = 1
 """Collections of the middle generation between two full ones; Python's default is 10."""

@@ -40,7 +40,7 @@ class ListingOff:
 
 Freshness: TypeAlias = Immutable | MaxAge | AlwaysRevalidate
 Listing: TypeAlias = Immutable | MaxAge | ListingOff
-"""How fresh a listing is that Forebay answers from a snapshot of the namespace."""
+"""The freshness of a listing that Forebay answers from a snapshot of the namespace."""
 
 
 def parse_freshness(text: str) -> Freshness:

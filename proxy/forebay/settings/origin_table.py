@@ -97,7 +97,7 @@ def _credential(table: str) -> tuple[Setting, ...]:
 
 
 def _limits(table: str) -> tuple[Setting, ...]:
-    """How long Forebay waits for the origin, and how many requests it sends. An entry of `[[origins]]` that doesn't set
+    """The settings of waiting for the origin, and of the number of requests. An entry of `[[origins]]` that doesn't set
     one of them has that of `[origin]`."""
     is_listed = table.endswith("[]")
 

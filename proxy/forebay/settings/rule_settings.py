@@ -40,7 +40,7 @@ class Rule:
     fence: tuple[str, ...] | None = None
     """Patterns of the keys among them whose writes are acknowledged once the bucket has them."""
     listing: Listing | None = None
-    """How fresh listings are that Forebay answers itself."""
+    """The freshness of listings that Forebay answers itself."""
     packed: str | None = None
     """A pattern of keys of the same bucket: where the packs of these objects are."""
     plan_horizon: int | None = None

@@ -27,7 +27,7 @@ class Setting:
     default: str | int | bool | tuple[()] | Absent
     """The default value, as written in TOML."""
     meaning: str
-    """One sentence."""
+    """The meaning, in one sentence."""
     low: float | None = None
     high: float | None = None
     """Bounds, inclusive, in the program's units: bytes, seconds, or as they are."""

@@ -49,7 +49,7 @@ def line_of(text: str, path: str) -> int | None:
 def _setting_lines(text: str) -> dict[str, int]:
     lines: dict[str, int] = {}
     lengths: dict[str, int] = {}
-    """Of each list of tables, its tables so far."""
+    """The number of tables of each list of tables so far."""
     table = ""
     for line, kind, keys in _statements(text):
         path = table if kind == "key" else ""

@@ -44,7 +44,7 @@ class ValueType:
     """One type of setting."""
 
     name: str
-    """Its name in the documentation."""
+    """The name of the type in the documentation."""
     allowed: str
     read: Callable[[Any], Any]
     """Reads a TOML value. Raises ValueError, whose text may be more precise than `allowed`."""

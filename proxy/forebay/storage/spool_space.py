@@ -24,7 +24,7 @@ class SpoolSpace:
         self.in_use = 0
         """Bytes that were reserved and not yet released."""
         self.in_memory = 0
-        """Those of them that are in memory."""
+        """The bytes of these that are in memory."""
 
     @property
     def is_over_share(self) -> bool:

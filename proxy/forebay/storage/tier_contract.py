@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How full a tier is."""
+    """The occupancy of a tier."""
 
     capacity: int
     """Bytes it may keep."""

@@ -29,7 +29,8 @@ START_TIMEOUT: Final = 60.0
 """Seconds from the start of a process until it serves, or answers pings: an SSD tier may have much to put aside, a
 journal many writes to show."""
 MAX_STARTS_LATE: Final = 60
-"""So many times START_TIMEOUT a start may last that answers pings: it may hang all the same, on a disk for instance."""
+"""The longest start that answers pings, as a multiple of START_TIMEOUT: it may hang all the same, on a disk for
+instance."""
 CONNECT_RETRY: Final = 0.02
 """Seconds between two attempts to reach a process that is starting."""
 PING_INTERVAL: Final = 2.0

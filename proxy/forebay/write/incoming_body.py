@@ -31,7 +31,7 @@ _LARGE_PIECE: Final = 64 << 10
 
 
 class IncomingBody:
-    """One body. `release` it, however its request ended."""
+    """The body of a request. `release` it, however the request ended."""
 
     def __init__(self, body: Body, form: PayloadForm, reader: PayloadReader, *, is_whole: bool = False) -> None:
         """`is_whole`: the body is here already."""

@@ -44,7 +44,7 @@ IN_DOUBT_SECONDS: Final = 900.0
 
 @dataclass(frozen=True, slots=True)
 class WholeBucket:
-    """All keys of a bucket are affected."""
+    """The keys of a whole bucket, as affected ones."""
 
     bucket: str
 

@@ -23,7 +23,7 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import encode_names
 
 WAIT_SECONDS: Final = 30.0
-"""How long one write waits for others: a client may take its time over a body."""
+"""Seconds that one write waits for others: a client may take its time over a body."""
 
 
 class KeyLocks:

@@ -50,7 +50,7 @@ def versions_made(
 
 
 class SentNotes(Protocol):
-    """Who notes what was sent: the write-back."""
+    """The receiver of notes on sent versions: the write-back."""
 
     def note_sent(self, versions: Versions) -> None:
         """A write that goes through is about to be completed at the origin. `versions`: what it makes there."""
@@ -77,7 +77,7 @@ class SentVersions:
             self._notes.note_sent(versions)
 
     def lose(self) -> None:
-        """No answer says whether the origin has them."""
+        """Notes that no answer says whether the origin has the versions."""
         if self._notes is not None and self._versions:
             self._notes.note_lost(self._versions)
 

@@ -63,7 +63,7 @@ class WriteTracker:
 
 
 class TrackedWrite:
-    """One write. `close` it, however it ended."""
+    """A tracked write. `close` it, however it ended."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ _DOCUMENT: Final = 1 << 20
 
 
 class MultipartWriter:
-    """One upload. `pause(attempt)` is awaited between attempts."""
+    """A multipart upload. `pause(attempt)` is awaited between attempts."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ from forebay.protocol.packs.pack_index import IndexWriter
 from forebay.protocol.packs.packed_member import PackShard
 
 BROKEN_SHARDS: Final = 3
-"""How often a shard is written that can't be verified, or of which an object changed meanwhile."""
+"""Writes of a shard that can't be verified, or of which an object changes meanwhile, at most."""
 _TAR: Final = (("Content-Type", "application/x-tar"),)
 
 CompletedEntries: TypeAlias = Sequence[tuple[int, CompletedEntry]]

@@ -30,7 +30,7 @@ _OVERTAKEN: Final = frozenset({409, 412})
 
 
 class CheckedMembers(NamedTuple):
-    """How many members were verified, and their bytes."""
+    """The number of verified members, and their bytes."""
 
     number: int
     size: int
@@ -80,7 +80,7 @@ async def write_objects(
 
 
 class _FreeKeys:
-    """Which members may become objects: those without an object that are not deleted.
+    """The members that may become objects: those without an object that are not deleted.
 
     The fences say, at no cost, whether a key was written or deleted through this node since it was looked at.
     """
@@ -89,9 +89,9 @@ class _FreeKeys:
         self.bucket = index.name.bucket
         self._packing, self._index = packing, index
         self._read_at = since
-        """When the tombstones were read."""
+        """The time at which the tombstones were read."""
         self._deleted: set[Tombstone] = set()
-        """Since the index was read."""
+        """The tombstones that came after the index was read."""
 
     async def find(self, member: PackedMember) -> Tick | None:
         """Returns when a key was found free; None: it is not. Raises OriginError, S3Error, PackUnavailable,

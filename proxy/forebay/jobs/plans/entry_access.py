@@ -29,7 +29,7 @@ class EntryAccess:
             return self._entries.find(key, after)
 
     def close(self) -> None:
-        """No entry is wanted any more. Returns at once; files close when nothing reads from them."""
+        """Ends the access to entries. Returns at once; files close when nothing reads from them."""
         with self._lock:
             is_last = not self._is_closed and not self._readings
             self._is_closed = True

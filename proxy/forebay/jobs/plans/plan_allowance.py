@@ -23,7 +23,7 @@ class Allowance:
     permits: Callable[[ObjectName], bool]
     """Whether its principal may read an object."""
     identity: OriginIdentity | None
-    """Whose credential its requests to the origin carry."""
+    """The identity whose credential its requests to the origin carry."""
     horizon: Callable[[ObjectName], int]
     """The bytes that this plan may have ahead, by an object's rule and the shares of other plans."""
     data_set: Callable[[ObjectName], str]

@@ -41,7 +41,7 @@ Sink = Callable[[str, bytes], None]
 
 
 class ReadableKeys:
-    """Which keys of a bucket a principal may read, by the grants in force."""
+    """The keys of a bucket that a principal may read, by the grants in force."""
 
     def __init__(self, principal: Principal, bucket: str) -> None:
         self._principal = principal

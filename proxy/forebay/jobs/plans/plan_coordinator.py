@@ -284,7 +284,7 @@ class PlanCoordinator:
 
     def _follow(self, batch: ReadBatch) -> None:
         left: dict[PlanSeries, list[ObjectRead]] = {}
-        """What no earlier plan of a series has."""
+        """The reads that no earlier plan of a series has."""
         for runner in self._runners.values():
             series = series_of(runner.record)
             if runner.state == "queued":
@@ -342,5 +342,5 @@ def series_of(record: PlanRecord) -> PlanSeries:
 
 
 def plans_of(plans: Sequence[PlanProgress], bucket: str, principal: str) -> list[PlanProgress]:
-    """Those of one principal in one bucket that were not removed."""
+    """Returns the plans of one principal in one bucket, without the removed ones."""
     return [plan for plan in plans if plan.bucket == bucket and plan.principal == principal and not plan.is_removed]

@@ -51,7 +51,7 @@ class OrderedEntries(Protocol):
         ...
 
     def close(self) -> None:
-        """No entry is wanted any more."""
+        """Ends the access to entries."""
         ...
 
 

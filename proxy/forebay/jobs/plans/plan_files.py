@@ -55,7 +55,7 @@ def locked_plans(root: Path) -> Iterator[None]:
 
 
 def order_of(directory: Path) -> int:
-    """Which directory this is, of all that were kept; 0: that is not known."""
+    """Returns the number of a directory in the order in which all were kept; 0: it is not known."""
     try:
         return int((directory / _ORDER).read_text())
     except (OSError, ValueError):
@@ -189,7 +189,7 @@ class PlanFiles:
 
 
 def _next_order(root: Path) -> int:
-    """Under the lock."""
+    """Takes the next number of the order. Called under the lock."""
     try:
         order = int((root / _LATEST).read_text()) + 1
     except (OSError, ValueError):

@@ -48,7 +48,7 @@ class _Unused(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SentKeyList:
-    """One list."""
+    """A key list that a client has sent."""
 
     bucket: str
     principal: str
@@ -70,7 +70,7 @@ class PlanKeyLists:
         self._clock = clock
         self._monotonic = monotonic
         self._unused: dict[str, _Unused] = {}
-        """As the latest look found them, by the name of the directory."""
+        """The unused lists of the latest look, by the name of the directory."""
 
     async def receive(
         self, files: PlanFiles, bucket: str, principal: str, digest: str, body: AsyncIterator[Piece]

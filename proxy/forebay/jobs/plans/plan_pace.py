@@ -10,7 +10,7 @@ Pure: time is an argument, in seconds.
 from typing import Final
 
 HORIZON_SECONDS: Final = 30.0
-"""How far ahead of its reader a plan fetches at most, at the reader's pace."""
+"""The largest lead of a plan over its reader, at the reader's pace."""
 LEAST_HORIZON: Final = 16 << 20
 """Bytes that a slow reader has ahead of it all the same."""
 FIRST_IN_FLIGHT: Final = 32
@@ -19,10 +19,10 @@ bytes."""
 MEAN_IN_FLIGHT: Final = 16
 """Entries in flight while the lead is short, and for a plan without a reader yet, which is in no hurry."""
 FIRST_ENTRIES: Final = 128
-"""As many as the first batches of eight workers have."""
+"""The entries of the first batches of eight workers."""
 FIRST_LEAD: Final = 128 << 20
 AHEAD_OF_PACE: Final = 1.5
-"""How much faster than its reader a plan fetches, once its lead is not short."""
+"""The pace of fetching over that of the reader, once the lead is not short."""
 SHORT_LEAD: Final = 1.0
 """Seconds of reading below which a lead is short."""
 SHORTEST_LEAD: Final = 0.25

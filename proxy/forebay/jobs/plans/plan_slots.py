@@ -20,7 +20,7 @@ class PlanSlot(NamedTuple):
     """A plan that has a slot."""
 
     plan: str
-    """Its id."""
+    """The id of the plan."""
     principal: str
     state: PlanState
     is_followed: bool

@@ -231,7 +231,7 @@ async def _first_bytes(pieces: AsyncIterator[Piece]) -> bytes:
 
 
 async def _readable_numbers(table: KeyTable, readable: ReadableKeys) -> bytearray | None:
-    """Which keys of a list may be read, by number; None: all."""
+    """Returns a byte for each key of a list, 1 if it may be read; None: all may."""
     allowed: bytearray | None = None
     for start in range(0, table.count, _CHUNK):
         stop = min(start + _CHUNK, table.count)

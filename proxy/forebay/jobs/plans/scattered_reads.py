@@ -34,7 +34,7 @@ class ScatteredReads:
         """Reads since the last search, and since the last look at how scattered they are."""
         self._wanted = READS
         self._searched = 0
-        """How scattered the reads of a search were that found nothing; 0: the last one did."""
+        """The scatter of the reads of the last search; 0: it found something."""
         self._repeats = True
         """Whether keys come again in the plan."""
 

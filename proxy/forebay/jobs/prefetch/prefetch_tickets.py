@@ -40,7 +40,7 @@ class PrefetchTickets:
         """Blocks whose claims are still to be given up."""
         self._is_dropping = False
         self.drops = 0
-        """How often all was dropped."""
+        """The number of calls that dropped all tickets."""
 
     def __repr__(self) -> str:
         return f"<PrefetchTickets {len(self._blocks)} out, {len(self._lingering)} blocks lingering>"

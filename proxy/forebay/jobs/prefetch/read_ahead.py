@@ -46,12 +46,12 @@ class ListedKeyEntry(Protocol):
 
     @property
     def key(self) -> str:
-        """Its key."""
+        """The key of the object."""
         ...
 
     @property
     def size(self) -> int:
-        """Its size in bytes."""
+        """The size of the object in bytes."""
         ...
 
 

@@ -42,7 +42,7 @@ class RecordingCandidates:
         self._compared = 0
         """Reads since `compare_next`."""
         self._times_left: Counter[str] = Counter()
-        """How often the reader left a recording in this epoch, by the recording's id."""
+        """The number of times that the reader left a recording in this epoch, by the recording's id."""
 
     def compare_next(self) -> None:
         """Compares the whole next period."""

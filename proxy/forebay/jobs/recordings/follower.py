@@ -85,12 +85,12 @@ class Follower:
 
     @property
     def running(self) -> int:
-        """How many recordings are followed, or have not been read to their end yet."""
+        """The number of recordings that are followed, or have not been read to their end yet."""
         self._runners = [runner for runner in self._runners if not runner.is_closed.is_set()]
         return len(self._runners)
 
     def may_follow(self, reader: ReaderKey, recording: Recording) -> bool:
-        """As the policy in force has it."""
+        """Returns whether the policy in force lets the reader follow the recording."""
         return self._may_follow(reader, recording)
 
     def followed(

@@ -24,7 +24,7 @@ WHOLE_EPOCH: Final = 0.9
 _MASK: Final = (1 << HASH_BITS) - 1
 _MIX: Final = 0x9E37_79B1
 _GOLDEN: Final = 0x9E37_79B9
-"""Both as in datasets.read_counts."""
+"""The factors of the hashes, as in datasets.read_counts."""
 
 
 class RecordedReuse(NamedTuple):

@@ -39,7 +39,7 @@ class Recording:
     bucket: str
     name: str
     principal: str
-    """Whose reads these were, or who uploaded them; SHARED."""
+    """The principal who read, or who uploaded the recording; SHARED."""
     track: str
     """The data set that a rule names, or the rule's path; empty: it was uploaded."""
     state: RecordingState
@@ -50,7 +50,7 @@ class Recording:
     """The position in its run, from 1."""
     ended: float = 0.0
     used: float = 0.0
-    """When it was recognised last."""
+    """The time at which it was recognised last."""
     reads: int = 0
     size: int = 0
     """Bytes that were read."""
@@ -68,7 +68,7 @@ class Recording:
 
     @property
     def latest_use(self) -> float:
-        """When it was recorded or recognised last."""
+        """The time at which it was recorded or recognised last."""
         return max(self.ended, self.used)
 
     def to_document(self) -> dict[str, Any]:

@@ -55,9 +55,9 @@ class _Growing:
         self.waiting = [self.encoder.start(RecordingHeader(int(recording.began)))]
         """The reads that are not in its file yet."""
         self.documented = -1
-        """So many files of names its document has; -1: it has no document."""
+        """The number of files of names in its document; -1: it has no document."""
         self.portable_size = 0
-        """About how many bytes it takes where it has its names in itself."""
+        """The estimated bytes of the recording with its names in itself."""
 
 
 class RecordingFiles:
@@ -131,7 +131,7 @@ class RecordingFiles:
         return growing
 
     def portable_size(self, recording_id: str) -> int:
-        """About how many bytes a recording that is being made takes elsewhere. May be called in any thread."""
+        """Estimates the bytes that a recording that is being made takes elsewhere. May be called in any thread."""
         growing = self._growing.get(recording_id)
         return growing.portable_size if growing is not None else 0
 

@@ -22,7 +22,7 @@ MAX_LOADED: Final = 2
 
 
 class _Names:
-    """One file."""
+    """A file of names."""
 
     __slots__ = ("encoder", "is_broken", "size", "uses", "written")
 
@@ -31,7 +31,7 @@ class _Names:
         self.size = size
         """Bytes."""
         self.written = written
-        """So many names are in the file."""
+        """The number of names in the file."""
         self.uses = 0
         """Recordings that need it."""
         self.is_broken = False
@@ -71,7 +71,7 @@ class RecordingNames:
         return names_id
 
     def size_of(self, names_id: str, reads: int) -> int:
-        """About how many bytes the names of so many reads take where they stand in the recording itself."""
+        """Estimates the bytes that the names of `reads` reads take in the recording itself."""
         names = self._files[names_id]
         return reads * names.size // max(1, names.written)
 
@@ -135,7 +135,7 @@ class RecordingNames:
 
 
 def _names_in(content: bytes) -> ReadColumns:
-    """As far as the file is whole: it may be written still, or its process was killed."""
+    """Returns the names, as far as the file is whole: it may be written still, or its process was killed."""
     found, decoder = no_reads(), RecordingDecoder(content)
     while decoder.offset < len(content):
         try:

@@ -18,7 +18,8 @@ EARLY: Final = 256
 MAX_SENTINELS: Final = 4096
 JUDGED: Final = 8
 REPEATED: Final = 4
-"""Behind the end of an epoch nearly all sentinels are repeated; half of them, if two ranks read the same samples."""
+"""The repeated sentinels that end an epoch. Nearly all are repeated behind its end; half of them, if two ranks read the
+same samples."""
 _HISTORY: Final = (1 << JUDGED) - 1
 
 
@@ -41,7 +42,7 @@ class RepeatSentinels:
 
     @property
     def unchecked(self) -> int:
-        """How many of the latest reads may contain repeated ones of a new epoch. More are very unlikely."""
+        """The number of the latest reads that may contain repeated ones of a new epoch. More are very unlikely."""
         return self._doubtful + JUDGED * ((1 << 32) // self._threshold)
 
     def add(self, hashes: ReadHashes) -> bool:

@@ -26,7 +26,7 @@ class InventoryEntry(NamedTuple):
     start: int = 0
     """The first byte that is wanted."""
     stop: int | None = None
-    """Behind the last byte that is wanted; None: to the end."""
+    """The end of the wanted bytes, exclusive; None: that of the object."""
 
     @property
     def name(self) -> ObjectName:

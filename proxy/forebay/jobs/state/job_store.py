@@ -32,7 +32,7 @@ MAX_REPORTED: Final = 1_000_000
 """Failures kept of one job."""
 _LENGTH_BYTES: Final = 4
 _NEW: Final = "."
-"""Before the name of a directory that is not locked yet: another worker would take it for one left behind."""
+"""The prefix of a directory that is not locked yet: another worker would take it for one left behind."""
 
 _log = logging.getLogger(__name__)
 

@@ -38,7 +38,7 @@ class WarmUpJob:
     survives: bool = False
     """Whether the job goes on after a restart, as it has a record on the disk."""
     resumed: int = 0
-    """How often it has gone on after a restart."""
+    """The number of restarts after which the job went on."""
     waiting_for: str | None = None
     """The reason why it waits, for people; None: it does not wait."""
     bucket: str = ""
@@ -77,7 +77,7 @@ class WarmUpJob:
 
     @property
     def kind(self) -> str:
-        """Its action, in a word for the log."""
+        """The action of the job, in a word for the log."""
         return "warm-up" if self.order.pack is None else self.order.pack.action
 
     @property
@@ -108,7 +108,7 @@ class WarmUpJob:
             self.failures.append(failure)
 
     def end_listing(self, capacity: int) -> None:
-        """All objects are known. Judges whether they fit, if the listing had their sizes."""
+        """Ends the listing: all objects are known. Judges whether they fit, if the listing had their sizes."""
         self.listing_ended = True
         self.capacity = capacity
         if self.sizes_known:

@@ -201,7 +201,7 @@ async def _resident_blocks(name: ObjectName, head: Head, tier: _BlockIndex | Non
 
 
 def _bytes(blocks: int, head: Head) -> int:
-    """All blocks are of one length, but for the last."""
+    """Returns the bytes of the blocks whose bits are set. All blocks but the last are of one length."""
     last = block_count(head.size, head.block_size) - 1
     if last < 0 or not blocks >> last & 1:
         return blocks.bit_count() * head.block_size

@@ -64,7 +64,7 @@ class PieceWarmer(Protocol):
 
 
 class ProgressWriter(Protocol):
-    """Where the owner writes its response."""
+    """The writer of the owner's response."""
 
     def write(self, document: Document) -> None:
         """Writes a document to the send buffer. Raises PeerUnavailable."""
@@ -115,7 +115,7 @@ class _Rows:
         self._arrived = 0
 
     def count_ended(self, number: int) -> None:
-        """So many pieces have ended."""
+        """Sets the number of pieces that have ended."""
         self._ended = number
 
     def add(self, number: int, progress: WarmUpProgress) -> None:

@@ -68,7 +68,7 @@ class _Wanted:
     size: int = 0
     fetched: int = 0
     end: int | None = None
-    """Behind the last wanted byte; None: not known yet."""
+    """The end of the wanted bytes, exclusive; None: not known yet."""
     problem: str | None = None
     """The reason for the failure."""
 

@@ -34,12 +34,12 @@ class ListingEntry(Protocol):
 
     @property
     def key(self) -> str:
-        """Its key."""
+        """The key of the object."""
         ...
 
     @property
     def size(self) -> int:
-        """Its size in bytes."""
+        """The size of the object in bytes."""
         ...
 
     @property

@@ -67,7 +67,7 @@ class WarmUps:
 
     @property
     def running(self) -> int:
-        """How many jobs run."""
+        """The number of running jobs."""
         return len(self._running)
 
     def now(self) -> float:

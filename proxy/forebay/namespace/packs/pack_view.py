@@ -36,7 +36,7 @@ class MemberTombstone(NamedTuple):
 
 
 class PackView:
-    """One view. Replaced as a whole."""
+    """A view, which is replaced as a whole."""
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ from forebay.protocol.packs.tombstones import (
 )
 
 LISTED_AGAIN: Final = 3
-"""How often tombstones are listed again, as others have replaced some between the listing and the look into them."""
+"""Repeated listings of tombstones, at most: others replace some between a listing and the read of them."""
 
 _READ_AT_ONCE: Final = 16
 _JSON: Final = (("Content-Type", "application/json"),)

@@ -41,7 +41,7 @@ _MAX_HEADER_BYTES: Final = 32 * 1024
 
 
 CONTINUE_SECONDS: Final = 1.0
-"""How long a body waits for 100 Continue, as in curl and botocore."""
+"""Seconds that a body waits for 100 Continue, as in curl and botocore."""
 _EXPECTATION_FAILED: Final = 417
 
 

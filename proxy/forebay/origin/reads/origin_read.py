@@ -14,10 +14,10 @@ class OriginRead(NamedTuple):
     span: Span | None = None
     """None: all of it. A HEAD has none."""
     pin: Version | None = None
-    """Only if this is the current version (`If-Match`). Its ETag names the bytes by itself; its version id is
+    """The version that must be the current one (`If-Match`). Its ETag names the bytes by itself; its version id is
     ignored."""
     if_none_match: Version | None = None
-    """Only if this is not the current version, which the caller has already."""
+    """The version that the caller has: the object is read if another one is current."""
     version_id: str | None = None
     """None: the current version. The facts tell whether the origin obeyed."""
 

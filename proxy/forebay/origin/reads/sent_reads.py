@@ -144,7 +144,7 @@ class SentRead:
         self._started = client.monotonic()
         self._hedging: Hedging | None = None
         self._waits_since = 0.0
-        """When it was sent, by the clock of the sweep; moved on by time in which the loop did not run."""
+        """The time of sending, by the clock of the sweep; moved on by time in which the loop did not run."""
         self._is_open = True
 
     def wait(self, hedging: Hedging | None, *, waits_for_all: bool) -> None:

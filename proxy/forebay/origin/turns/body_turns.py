@@ -74,7 +74,8 @@ class BodyTurns:
             await waiter
 
     async def end_step(self) -> None:
-        """Beside demand, returns in a later turn of the loop than it was called in, if others are due before."""
+        """Ends a step. Beside demand, it returns in a later turn of the loop than it was called in, if others are due
+        before."""
         if self.is_beside_demand:
             await asyncio.sleep(0)
 

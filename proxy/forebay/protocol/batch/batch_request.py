@@ -49,7 +49,7 @@ class BatchEntry(NamedTuple):
 
     @property
     def entry_name(self) -> str:
-        """Its name in the TAR."""
+        """The name of the entry in the TAR."""
         return self.key if self.member is None else f"{self.key}/{self.member}"
 
 

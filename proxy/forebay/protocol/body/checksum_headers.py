@@ -35,7 +35,7 @@ def checksums_in(headers: HeaderPairs) -> HeaderPairs:
 
 @lru_cache(maxsize=256)  # the requests of a client have the same names each time
 def _checksums_among(names: tuple[str, ...]) -> tuple[bool, ...] | None:
-    """Which of the names are those of checksums; None: none is."""
+    """Returns whether each name is that of a checksum; None: none is."""
     kept = tuple([is_checksum(name) for name in names])
     return kept if any(kept) else None
 

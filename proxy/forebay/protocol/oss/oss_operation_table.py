@@ -25,7 +25,7 @@ from forebay.protocol.operation_table import Level
 
 
 class OssTreatment(Enum):
-    """How Forebay handles a client's operation, in the words of docs/oss.md."""
+    """The treatment of a client's operation by Forebay, in the words of docs/oss.md."""
 
     CACHED = "cached"
     TRANSLATED = "translated"
@@ -44,7 +44,7 @@ class OssOperation:
     s3: str
     """The operation of S3 that it becomes; empty where it is refused."""
     note: str
-    """For users: how far the translation goes, or why there is none."""
+    """The extent of the translation, or the reason why there is none; shown to users."""
     copies: bool = False
     """Whether an x-oss-copy-source header selects it as well."""
 
@@ -57,7 +57,7 @@ class OssOperation:
 
     @property
     def treatment(self) -> OssTreatment:
-        """How Forebay handles the operation."""
+        """The treatment of the operation by Forebay."""
         if not self.s3:
             return OssTreatment.REFUSED
         return OssTreatment.CACHED if self.s3 in {"GetObject", "HeadObject"} else OssTreatment.TRANSLATED

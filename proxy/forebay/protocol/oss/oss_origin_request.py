@@ -119,7 +119,7 @@ def is_empty_page(query: Query) -> bool:
 
 
 def _page_size(value: str) -> str:
-    """What OSS is sent for a page size of S3, which may be 0 or above the largest page."""
+    """Returns the page size to send to OSS. `value`: that of S3, which may be 0 or above the largest page."""
     return str(min(max(int(value), 1), MAX_KEYS)) if _is_number(value) else value
 
 

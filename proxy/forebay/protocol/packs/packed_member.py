@@ -9,7 +9,7 @@ from forebay.core.names import Version
 from forebay.protocol.dates import parse_http_date
 
 DIGEST_BYTES: Final = 8
-"""Of a member's bytes: BLAKE2b."""
+"""Bytes of the digest of a member, by BLAKE2b."""
 _KEPT: Final = re.compile(
     r"content-(type|encoding|language|disposition)|cache-control|expires|accept-ranges|x-amz-website-redirect-location"
     r"|x-amz-meta-.*|x-amz-checksum-.*|x-(oss|amz-meta-oss)-.*crc64.*",
@@ -53,7 +53,7 @@ class PackShard(NamedTuple):
     key: str
     size: int
     etag: str
-    """By which it is read; another version under the same key is refused."""
+    """The ETag that reads demand; another version under the same key is refused."""
 
 
 def member_of(key: str, facts: ObjectFacts, shard: int, offset: int, digest: bytes) -> PackedMember:

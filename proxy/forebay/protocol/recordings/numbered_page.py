@@ -28,7 +28,7 @@ class NumberedSection(NamedTuple):
     names: bytes
     """The id of the file: 8 bytes."""
     numbers: Numbers
-    """Of 32 bits."""
+    """Numbers of 32 bits."""
 
 
 FindNames: TypeAlias = Callable[[bytes], ReadColumns]

@@ -24,7 +24,7 @@ class NumberedReads(NamedTuple):
 
     known: KnownReads
     numbers: Numbers
-    """Of 32 bits."""
+    """Numbers of 32 bits."""
 
 
 class ReadColumns:
@@ -39,7 +39,7 @@ class ReadColumns:
 
     @classmethod
     def of(cls, reads: Iterable[RecordedRead]) -> "ReadColumns":
-        """These reads."""
+        """Returns the columns of these reads."""
         listed = list(reads)
         extents = array("Q", [read.length * 2 + read.is_whole for read in listed])
         return cls([read.key for read in listed], array("Q", [read.start for read in listed]), extents)
@@ -109,7 +109,7 @@ class ColumnSource(Protocol):
 
     @property
     def columns(self) -> ReadColumns:
-        """All of them."""
+        """The columns of all reads."""
         ...
 
     @property
@@ -132,5 +132,5 @@ class ColumnSource(Protocol):
 
 
 def no_reads() -> ReadColumns:
-    """No reads."""
+    """Returns columns without reads."""
     return ReadColumns([], array("Q"), array("Q"))

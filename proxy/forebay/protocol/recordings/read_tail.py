@@ -63,7 +63,7 @@ class ReadTail:
 
     @property
     def numbered(self) -> list[NumberedReads] | None:
-        """All of them by their numbers, those of one log together; None: some have none."""
+        """All reads by their numbers, those of one log together; None: some have none."""
         found = list[NumberedReads]()
         for batch in self._batches:
             more = batch.numbered
@@ -78,7 +78,7 @@ class ReadTail:
 
     @property
     def columns(self) -> ReadColumns:
-        """All of them."""
+        """The columns of all reads."""
         found = no_reads()
         for batch in self._batches:
             found.extend(batch.columns)

@@ -26,7 +26,7 @@ from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, Recording
 VERSION: Final = 1
 SIGNATURE: Final = b"\x89FBR\r\n\x1a\n"
 _LEVEL: Final = 1
-"""Of the compression: keys and lengths gain little from more."""
+"""The level of the compression: keys and lengths gain little from more."""
 _VERSION: Final = struct.Struct("<H")
 _CHUNK: Final = struct.Struct("<BII")
 _KIND_AND_LENGTH: Final = struct.Struct("<BI")

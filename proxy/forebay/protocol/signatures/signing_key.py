@@ -43,7 +43,7 @@ class SecretKey:
     access_key: str
     secret_key: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
-    """For temporary credentials: each request must contain it."""
+    """The token of temporary credentials, which each request must contain."""
 
 
 class Scope(NamedTuple):

@@ -49,7 +49,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9/_.-]*")
 
 @dataclass(slots=True)
 class KeyEncoding:
-    """How an origin percent-encodes keys where `encoding-type=url` is requested, as its pages show it.
+    """The percent-encoding of an origin's keys where `encoding-type=url` is requested, as its pages show it.
 
     Amazon writes a plus for a blank and leaves the asterisk; Swift and Ceph write `%20` and `%2A`.
     """

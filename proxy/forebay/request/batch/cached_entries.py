@@ -132,7 +132,8 @@ class BatchLookup:
         return self._shared(prepared, span or Span(0, len(buffer)))
 
     def _shared(self, prepared: PreparedEntry, span: Span) -> EntryInFiles | None:
-        """None: not all of these blocks are in files. Those in memory will be, if they are read again and again."""
+        """Returns the entry in files; None: not all of its blocks are in files. Those in memory will be, if they are
+        read again and again."""
         name, head, extents = prepared.admitted.name, prepared.head, list[SharedExtent]()
         blocks = [BlockId(name, head.generation, number) for number in blocks_touching(span, head.block_size)]
         for block in blocks:

@@ -147,7 +147,7 @@ class _PieceReply:
 
     @property
     def is_blocked(self) -> bool:
-        """Never: a piece is small."""
+        """Returns False: a piece is small."""
         return False
 
     async def drain(self) -> None:
@@ -172,7 +172,7 @@ def _ranged(admission: Admission, request: Request, span: Span, etag: str | None
 
 
 def _part(entry: BatchEntry, member: Span) -> Span | None:
-    """Where the bytes are that an entry wants; None: its range begins behind the member."""
+    """Returns the span of the bytes that an entry wants; None: its range begins behind the member."""
     if entry.start >= member.length and not entry.is_whole:
         return None
     stop = member.length if entry.end is None else min(entry.end, member.length)

@@ -57,7 +57,7 @@ class TarOutput(FileOutput):
         self._flushing = asyncio.Lock()
         self._parts: list[BodyPart] = []
         self._joined = bytearray()
-        """Behind the parts."""
+        """The joined bytes behind the parts."""
         self._parts_size = self._memory_size = 0
         """Bytes of all parts, and of those in memory."""
         self._copied = self._charged = 0

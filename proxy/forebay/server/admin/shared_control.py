@@ -61,7 +61,7 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
         return await self._with_capacity(await self._apply_text(text, mode))
 
     async def _with_capacity(self, answer: ConfigChanged) -> ConfigChanged:
-        """With warnings of the tiers that a configuration has resized, as `resize` has."""
+        """Returns the answer with warnings about the tiers that the configuration has resized, as `resize` has."""
         settings, changed = self.size_overrides.apply(self.settings), set(answer.changed)
         tiers: list[TierName] = ["memory"] if changed & _IN_MEMORY else []
         tiers += ["ssd"] if "ssd.size" in changed else []

@@ -53,9 +53,9 @@ _VERSION: Final = b" HTTP/1.1"
 _CR: Final = ord("\r")
 
 TemplateMatch: TypeAlias = tuple[bytes, list[bytes], bytes]
-"""How a head differs from its template: the request line, without the query of a presigned URL; the values that differ,
-the time first, then those of the varying headers in the order of their lines; the signature. A plain tuple, as an
-instance of a class takes ten times as long to make."""
+"""The differences of a head from its template: the request line, without the query of a presigned URL; the values that
+differ, the time first, then those of the varying headers in the order of their lines; the signature. A plain tuple, as
+an instance of a class takes ten times as long to make."""
 
 
 class _PlainForm(NamedTuple):
@@ -234,7 +234,7 @@ class HeadTemplate:
         return start if is_valid else None
 
     def match(self, data: bytes) -> TemplateMatch | None:
-        """How the head `data` differs from this template; None if it does not match."""
+        """Returns the differences of the head `data` from this template; None if it does not match."""
         if self._plain is not None:
             start, time, middle, middle_at, signature_at, end, end_at, size = self._plain
             at = data.find(b"\r\n")

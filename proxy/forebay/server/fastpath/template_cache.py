@@ -23,7 +23,7 @@ class Template(Protocol):
     policy: GatewayPolicy
 
     def match(self, data: bytes) -> TemplateMatch | None:
-        """How the head `data` differs from it; None if it does not match."""
+        """Returns the differences of the head `data` from the template; None if it does not match."""
         ...
 
 

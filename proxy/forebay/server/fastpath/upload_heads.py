@@ -124,7 +124,7 @@ class UploadTemplate:
         return template if read is not None and list(read.headers.items()) == list(headers.items()) else None
 
     def match(self, data: bytes) -> TemplateMatch | None:
-        """How the head `data` differs from this template; None if it does not match."""
+        """Returns the differences of the head `data` from this template; None if it does not match."""
         return self.head.match(data)
 
     def read(self, matched: TemplateMatch) -> UploadHead | None:

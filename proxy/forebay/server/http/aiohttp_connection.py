@@ -83,7 +83,7 @@ class AiohttpConnection(RequestHandler):
         self._timers = timers
         self._head_timer: Timer | None = None
         self._idle_until = 0.0
-        """When the connection ends if it stays idle."""
+        """The time at which the connection ends if it stays idle."""
         self._incoming_body: StreamReader | None = None
         """The body of which more is to come."""
         self._framing_left = 0
@@ -196,11 +196,11 @@ class AiohttpConnection(RequestHandler):
         transport.set_protocol(self._receiver)
 
     def body_received(self, count: int) -> None:
-        """So many bytes of the body were received past aiohttp's parser."""
+        """Counts bytes of the body that were received past aiohttp's parser."""
         self._boundary.skip(count)
 
     def body_ended(self) -> None:
-        """All of it was. The parser still waits for these bytes, so another one reads the next request."""
+        """Ends the body. The parser still waits for its bytes, so another one reads the next request."""
         content, self._incoming_body = self._incoming_body, None
         self._receiver = None
         self._release_buffer()

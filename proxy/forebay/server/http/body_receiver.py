@@ -70,7 +70,7 @@ class BodyReceiver(asyncio.BufferedProtocol):
         return self._buffer[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes were received."""
+        """Delivers the bytes that the loop has received."""
         start, self._filled = self._filled, self._filled + nbytes
         self._left -= nbytes
         if self._connection is None:

@@ -155,7 +155,7 @@ class ClientConnection(SendingConnection):
         super().data_received(data)
 
     def body_received(self, count: int) -> None:
-        """So many bytes of a body were received past aiohttp's parser."""
+        """Counts bytes of a body that were received past aiohttp's parser."""
         self._body_turns.demand += 1
         super().body_received(count)
 

@@ -40,7 +40,7 @@ class ConnectionLimits:
     header_timeout: float
     idle_timeout: float
     stall: float = 60.0
-    """How long a client may neither send a byte of a body nor accept one."""
+    """Seconds in which a client may neither send a byte of a body nor accept one."""
 
 
 class Timeout:

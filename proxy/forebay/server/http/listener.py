@@ -53,7 +53,7 @@ class Listener:
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
+        """The number of open connections."""
         return len(self.server.connections)
 
     async def drain(self, seconds: float, hurry: asyncio.Event) -> bool:

@@ -10,12 +10,13 @@ from forebay.storage.run_record import NodeRun
 
 
 def job_directory(settings: Settings) -> Path | None:
-    """Where warm-up jobs are kept: with the state of the node, without which there is none."""
+    """Returns the directory of warm-up jobs, with the state of the node; None: there is no state directory."""
     return _of_origins(settings, "jobs")
 
 
 def recording_directory(settings: Settings) -> Path | None:
-    """Where recordings are kept: in the state directory, as they outlive the SSD tier, which may lose anything."""
+    """Returns the directory of recordings, in the state directory: they outlive the SSD tier, which may lose
+    anything."""
     return _of_origins(settings, "recordings")
 
 
@@ -25,19 +26,19 @@ def _of_origins(settings: Settings, kind: str) -> Path | None:
 
 
 def pin_path(settings: Settings) -> Path | None:
-    """Where pins are kept: with the state of the node, else beside the SSD tier, without which there are none."""
+    """Returns the file of pins, with the state of the node, else beside the SSD tier; None: there is neither."""
     directory = settings.server.state_dir or (settings.ssd.path if settings.ssd is not None else None)
     return Path(directory) / f"pins-{origin_fingerprint(all_ids(settings))}.json" if directory is not None else None
 
 
 def snapshot_directory(settings: Settings) -> Path | None:
-    """Where snapshots of namespaces are: beside the SSD tier, else with the state of the node."""
+    """Returns the directory of snapshots of namespaces: beside the SSD tier, else with the state of the node."""
     directory = settings.ssd.path if settings.ssd is not None else settings.server.state_dir
     return Path(directory) / "listings" if directory is not None else None
 
 
 def plan_directory(settings: Settings, run: NodeRun | None) -> Path | None:
-    """Where plans are kept, beside the run record: those of one origin and one address, so that two Forebays on a
+    """Returns the directory of plans, beside the run record: one for each origin and address, so that two Forebays on a
     machine run each their own. None: there is no state directory."""
     if run is None or not run.records:
         return None

@@ -25,7 +25,7 @@ from forebay.storage.memory.memory_tier import MemoryTier
 KEPT_SECONDS: Final = 2.0
 """Seconds within which the calling worker's task may take over an opening that was given up."""
 _REQUESTER: Final = ""
-"""Whose turns at the origin they take: see forebay.core.requester."""
+"""The requester whose turns at the origin they take: see forebay.core.requester."""
 
 
 class OpeningAnswers(OpeningConnection):

@@ -68,7 +68,8 @@ class WriteMethods:
         await self._look_for_tombstones(names)  # last, as the origin may be slow
 
     async def _look_for_tombstones(self, affected: Sequence[ObjectName]) -> None:
-        """Of members that the writes may have deleted. Reads look for them as well, listings do not."""
+        """Looks for tombstones of members that the writes may have deleted. Reads look for them as well, listings do
+        not."""
         for bucket in {name.bucket for name in affected}:
             try:
                 await self._catalogue.look_for_tombstones(

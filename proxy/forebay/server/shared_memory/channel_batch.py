@@ -72,7 +72,7 @@ class ChannelBatch(FileOutput):
         self._channel, self._files, self._record = channel, files, record
         self._policy = files.policy
         self._frames: list[bytes] = []
-        """Of entries in files, behind all that was written. While there are any the run is empty."""
+        """The frames of entries in files, behind all that was written. While there are any the run is empty."""
         self._entries: list[bytes] = []
         self._texts: list[bytes] = []
         self._pieces: list[tuple[int, Buffer]] = []
@@ -80,13 +80,13 @@ class ChannelBatch(FileOutput):
         self._end = 0
         """Bytes of the run."""
         self._index = self._size = 0
-        """Of the entry that was begun."""
+        """The index and the size of the entry that was begun."""
         self._joined: bytearray | None = None
-        """Its bytes, where it becomes part of a run."""
+        """The bytes of that entry, where it becomes part of a run."""
         self._slot: tuple[ClientRing, int] | None = None
-        """Where its bytes go else; None: through the socket."""
+        """The slot for its bytes else; None: they go through the socket."""
         self._done = 0
-        """How many of them have come."""
+        """The number of its bytes that have come."""
 
     @property
     def is_full(self) -> bool:

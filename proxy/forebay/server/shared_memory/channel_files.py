@@ -61,9 +61,9 @@ class ChannelFiles:
         self._max_number = max_number
         self._memory, self._policy_now, self._writer = services.memory, services.policy, writer
         self._policy: GatewayPolicy | None = None
-        """Under which a file was passed first."""
+        """The policy under which a file was passed first."""
         self._numbers = OrderedDict[Arena, int]()
-        """Of the memory files that the client has, the latest used last."""
+        """The numbers of the memory files that the client has, the latest used last."""
         self._next_number = 0
 
     def __len__(self) -> int:

@@ -17,7 +17,7 @@ CHECK_INTERVAL: Final = 1.0
 """Seconds between two checks for released rings and files."""
 
 ReadForm = Literal["inline", "ring", "memory", "segment", "batch", "declined"]
-"""How a read of a channel was answered."""
+"""The form of the answer to a read of a channel."""
 
 
 class DrainableChannel(Protocol):

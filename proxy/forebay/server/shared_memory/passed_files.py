@@ -21,7 +21,7 @@ from forebay.storage.memory.shared_blocks import Arena
 PASSED_SHARE: Final = 2
 """One in so many bytes of the memory tier may be in files that clients have."""
 MAX_FILES: Final = 1024
-"""Each takes a descriptor of this process."""
+"""The most files: each takes a descriptor of this process."""
 
 
 def may_have(reader: Principal, arena: Arena) -> bool:

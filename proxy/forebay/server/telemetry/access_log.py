@@ -63,7 +63,7 @@ class AccessLog:
         """Lines that were not written."""
 
     def __len__(self) -> int:
-        """How many lines are waiting to be written."""
+        """The number of lines that wait to be written."""
         return len(self._lines) + len(self._hits) + len(self._records)
 
     @property

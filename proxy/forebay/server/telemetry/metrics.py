@@ -182,7 +182,7 @@ class Metrics:
         return sum(value for labels, value in list(self.counters[name].items()) if labels[-1] == origin)
 
     def by_status(self) -> dict[int, int]:
-        """How many requests were answered with each HTTP status."""
+        """The number of requests that were answered with each HTTP status."""
         statuses: Counter[int] = Counter()
         for (_operation, status, _lane), count in list(self.counters["forebay_requests_total"].items()):
             statuses[int(status)] += count

@@ -61,7 +61,7 @@ class GroupSettlement:
         self._under_way.add_done_callback(partial(self._answer, batch))
 
     def _append(self, batch: Sequence[_Submitted]) -> None:
-        """On a thread."""
+        """Writes the rows of a batch. Runs on a thread."""
         with self.writing:
             self._append_rows(batch, slice(1))
             self._append_rows(batch, slice(1, None))

@@ -34,7 +34,7 @@ _AT_FDCWD: Final = -100
 _STATX_INO: Final = 0x100
 _STATX_SIZE: Final = 256
 _FOUND: Final = struct.Struct("=I28xQ96xII")
-"""Of a struct statx: which of its fields are set, the inode's number, and the two numbers of its device."""
+"""Fields of a struct statx: the mask of those that are set, the inode's number, and the two numbers of its device."""
 
 
 FileIdentity: TypeAlias = tuple[int, int]

@@ -45,7 +45,7 @@ class LogRecord(NamedTuple):
     """A record that was read back, verified."""
 
     offset: int
-    """Where it begins in its log, in bytes."""
+    """The position of its first byte in its log."""
     number: int
     durable: int
     """Bytes of the log that were durable when it was written."""

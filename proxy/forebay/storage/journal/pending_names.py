@@ -22,7 +22,7 @@ class PendingNames:
 
     def __init__(self) -> None:
         self._chunks: list[list[ObjectName]] = []
-        """None of them is empty."""
+        """The chunks of the sorted names, none of which is empty."""
         self._firsts: list[ObjectName] = []
 
     def add(self, name: ObjectName) -> None:

@@ -35,11 +35,11 @@ ReadBody: TypeAlias = Callable[[BodyRef, Span], Awaitable[Buffer]]
 """Reads verified bytes of a body file. Raises OSError, BodyDamaged."""
 
 Objects: TypeAlias = Iterable[ObjectName] | Callable[[ObjectName], bool]
-"""Some objects: by name, or by what is true of them, for which every pending one is looked at."""
+"""Some objects: their names, or a predicate, with which every pending one is looked at."""
 
 
 READ_SECONDS: Final = 30.0
-"""How long a read that the origin answers waits for pending writes."""
+"""Seconds that a read that the origin answers waits for pending writes."""
 NAMES: Final = 200
 """Names that are looked at in one go."""
 _CHECKED_SIZE: Final = 1 << 20
@@ -62,7 +62,7 @@ class PendingVersion:
 
     record: RecordId
     written: int
-    """When it was written, on the node's clock: the later of two writes of an object is what readers see."""
+    """The time of the write, on the node's clock: the later of two writes of an object is what readers see."""
     head: Head | None
     """None: the object is deleted."""
     parts: tuple[BodyPart, ...] = ()
@@ -95,7 +95,7 @@ class PendingObjects:
 
     @property
     def waiting(self) -> int:
-        """How many wait until writes are settled."""
+        """The number of requests that wait until writes are settled."""
         return len(self._waiting)
 
     def __contains__(self, name: ObjectName) -> bool:

@@ -26,7 +26,7 @@ class CachedObject(NamedTuple):
 class _MemoryObject:
     head: Head | None = None
     blocks: dict[BlockId, int] = field(default_factory=dict)
-    """Each block's length, so that listings need not look into the LRU order."""
+    """The length of each block, so that listings need not look into the LRU order."""
 
 
 class MemoryObjects:

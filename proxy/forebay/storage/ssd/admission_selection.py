@@ -19,7 +19,7 @@ from forebay.storage.ssd.write_queue import AdmitBlock, DropBlock, WriteOrder
 
 
 class AdmissionSelection:
-    """Of one open directory."""
+    """The selection of one open directory."""
 
     def __init__(
         self,

@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ShutdownState:
-    """How the directory was left: the fields of STATE, in their order."""
+    """The state in which the directory was left: the fields of STATE, in their order."""
 
     closed_by: str
     """The id of a run; empty while the directory is open, and after an unclean end."""

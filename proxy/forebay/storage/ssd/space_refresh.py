@@ -19,7 +19,7 @@ PAUSE_PER_SEGMENT: Final = 0.001  # reading the row of one costs some microsecon
 
 
 class SpaceRefresh:
-    """Of one open directory."""
+    """The refresh of one open directory."""
 
     def __init__(self, opened: OpenDirectory, appenders: SegmentAppenders, pools: SsdPools, pins: SsdPins) -> None:
         self._opened = opened

@@ -43,7 +43,7 @@ class TransferFailed(StorageError):
 
 
 class TransferRefused(StorageError):
-    """Somebody else has written objects there after the writes of the journal, or may have. Nothing was sent."""
+    """Objects at the origin may have been written by others after the writes of the journal. Nothing was sent."""
 
     def __init__(self, newer: Sequence[ObjectName], same_second: Sequence[ObjectName]) -> None:
         """`same_second`: those of the second of the journal's write. Last-Modified tells no more of them."""

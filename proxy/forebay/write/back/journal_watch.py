@@ -30,7 +30,7 @@ CHECK_SECONDS: Final = 1.0
 RECLAIM_SECONDS: Final = 60.0
 """Seconds between two checks of the directory."""
 _MOST_CHECKS: Final = int(RECLAIM_SECONDS / CHECK_SECONDS)
-"""Until a take-over that has failed is tried again: the pause doubles."""
+"""Checks until a failed take-over is tried again, at most: the pause doubles."""
 
 _log = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from forebay.write.back.pending.shown_records import ShownRecords
 from forebay.write.sent_versions import Versions
 
 SentOutcome: TypeAlias = Literal["sent", "lost", "settled"]
-"""What is known of versions that were sent to the origin: nothing yet, that no answer came, that one came."""
+"""The state of versions that were sent to the origin: no answer yet, none came, one came."""
 
 
 class RecordExchange:

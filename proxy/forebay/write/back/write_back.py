@@ -54,7 +54,7 @@ _REFUSALS: Final = frozenset({401, 403, 404, 405})
 _MISS_ANOTHER: Final = frozenset({"CopyObject", "CompleteMultipartUpload"})
 """But for a 404 of these: the source, or the upload, may be what is missing."""
 ANSWER_SECONDS: Final = 1.0
-"""Before the end of a drain, to answer those that still wait."""
+"""Seconds before the end of a drain in which requests that still wait are answered."""
 
 _log = logging.getLogger(__name__)
 
@@ -121,8 +121,8 @@ class WriteBack:
         return "Forebay is ending." if self._worker.monotonic() >= self._waits_end else ""
 
     def begin_finishing(self, seconds: float) -> None:
-        """From now on only requests under way are answered, for so many seconds, and new writes go through. What still
-        waits near their end is refused, as its connection would be cut off."""
+        """Begins the end: requests under way are answered for `seconds`, and new writes go through. Requests that still
+        wait near the end are refused, as their connections would be cut off."""
         self.room.is_ending = self.room.is_finishing = True
         self._waits_end = self._worker.monotonic() + seconds - ANSWER_SECONDS
 

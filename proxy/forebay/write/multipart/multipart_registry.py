@@ -65,9 +65,9 @@ class KnownPart:
     """The ETag that the origin answered with."""
     digest: BodyDigest
     spooled: SpooledBody | SpooledFile | None = None
-    """Its bytes, where the part may have to be coalesced."""
+    """The bytes of the part, where it may have to be coalesced."""
     staged: StagedBody | None = None
-    """Its blocks, where the object is warmed on write."""
+    """The blocks of the part, where the object is warmed on write."""
     coalesced_etag: str = ""
     """The ETag that the origin has under this number since the following parts were appended to it."""
 

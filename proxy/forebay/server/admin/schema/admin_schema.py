@@ -66,7 +66,7 @@ def check_keys(value: object, name: str) -> tuple[str, ...]:
 
 
 def check_concurrency(value: object, name: str) -> int | None:
-    """How many objects at once, or null. True and False are not integers here."""
+    """Checks a number of objects at once, or null. True and False are not integers here."""
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_CONCURRENCY:
@@ -133,7 +133,7 @@ class WarmFailure:
 
     key: str
     reason: str
-    """For people. Contains nothing that was sent to the origin."""
+    """The reason as a sentence for people. Contains nothing that was sent to the origin."""
     bucket: str = ""
 
 
@@ -195,7 +195,7 @@ class Job:
     sources: tuple[str, ...] = ()
     """The first locations and globs that the job lists."""
     listed_sources: int = 0
-    """How many there are."""
+    """The number of all sources."""
     listed_keys: int = 0
     """Objects that come from lists of keys."""
     rate: int | None = None
@@ -218,7 +218,7 @@ class Job:
     survives: bool = False
     """Whether it goes on after a restart of Forebay, which needs `server.state_dir`."""
     resumed: int = 0
-    """How often it has gone on after a restart."""
+    """The number of restarts after which the job went on."""
     action: str = "warm"
     """The action of a pack job: pack, check, delete or unpack."""
     note: str = field(init=False, default=JOBS_SURVIVE)
@@ -309,7 +309,7 @@ class GrantedAccess:
 
 @dataclass(frozen=True, slots=True)
 class MemberPlace:
-    """Where the bytes of a member of a pack are."""
+    """The position of the bytes of a member of a pack."""
 
     shard: str
     """The key of the shard, in the same bucket."""
@@ -341,4 +341,4 @@ class Explanation:
     member: MemberPlace | None = None
     """The place of the member that a read would have; None: an object may be there, or no pack that is known has it."""
     shard: CacheEntry | None = None
-    """What is cached of the shard of the member."""
+    """The cached bytes of the shard of the member."""

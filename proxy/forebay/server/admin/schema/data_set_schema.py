@@ -59,7 +59,8 @@ class DataSetAdvice:
     quota: int | None
     """Bytes that hold all of it, where the tiers have more."""
     factor: float | None
-    """How many times as large the tiers have to be to hit nearly everything; None: they do, or are too small by far."""
+    """The size of the tiers that hit nearly everything, over their present one; None: they do, or are too small by
+    far."""
     reasons: tuple[str, ...]
     """Sentences."""
 

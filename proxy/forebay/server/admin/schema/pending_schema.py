@@ -35,16 +35,16 @@ class Flushed:
     """POST /v1/flush."""
 
     left: int
-    """Of the writes that were pending when it began, those that are not at the origin."""
+    """The number of writes that were pending when it began, and are not at the origin."""
     before: str
     """Given to another flush, it waits for what was pending when this one began, and for nothing else."""
     held_up: int = 0
-    """Of those that are left, how many are stuck or in conflict, or have to come after such a write. Once all are, a
+    """The number of the writes left that are stuck or in conflict, or have to come after such a write. Once all are, a
     flush does not wait."""
     stuck: tuple[StuckWrite, ...] = ()
-    """What they wait for, the oldest first, 10 at most."""
+    """The writes that they wait for, the oldest first, 10 at most."""
     found: int = 0
-    """How many writes were not at the origin when this request came."""
+    """The number of writes that were not at the origin when this request came."""
     problem: str = ""
     """There is no such bucket: sent as a refusal."""
 

@@ -42,7 +42,7 @@ class HitRatios:
 
 @dataclass(frozen=True, slots=True)
 class RuleReads:
-    """How the reads under one rule were answered. Counters; `memory`, `ssd`, `joined`, `origin` are bytes sent."""
+    """The answers to the reads under one rule. Counters; `memory`, `ssd`, `joined`, `origin` are bytes sent."""
 
     rule: str
     """The rule's path pattern, or "default"."""
@@ -67,7 +67,7 @@ class RuleReads:
 
 @dataclass(frozen=True, slots=True)
 class TierStats:
-    """How full a tier is. Gauges."""
+    """The occupancy of a tier. Gauges."""
 
     name: TierName
     state: TierState

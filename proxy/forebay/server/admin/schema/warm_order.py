@@ -166,7 +166,7 @@ class WarmOrder:
     others."""
 
     bucket: Annotated[str | None, check_bucket] = None
-    """Of `prefix` and `keys`; alone: all of it."""
+    """The bucket of `prefix` and `keys`; alone: all of it."""
     prefix: Annotated[str | None, check_key] = None
     """Empty: the whole bucket. None where there are keys."""
     keys: Annotated[tuple[str, ...], check_keys] = ()

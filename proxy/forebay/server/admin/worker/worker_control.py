@@ -136,7 +136,7 @@ class WorkerControl(SharedControl):
         return DataSetList(self._parts.jobs.data_set_resource.local())
 
     async def advice(self, source: AdviceSource = "reads") -> AdviceList:
-        """By the reads or the recordings of all workers, in the collector; elsewhere nothing."""
+        """The advice by the reads or the recordings of all workers, in the collector; elsewhere none."""
         parts = self._parts
         rules = parts.requests.gateway.policy.rules
         sets = [AdvisedSet.of_reads(state) for state in parts.jobs.data_sets.states()]

@@ -40,7 +40,7 @@ class WorkerStats:
         self._started = time.monotonic()
 
     def of(self, settings: Settings) -> Stats:
-        """All of it. `settings`: those in force."""
+        """Returns the stats. `settings`: those in force."""
         parts, metrics, budget = self._parts, self._parts.context.metrics, self._parts.storage.budget
         return Stats(
             version=forebay_client.__version__,

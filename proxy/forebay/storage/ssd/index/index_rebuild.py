@@ -48,8 +48,9 @@ class RebuildCount(NamedTuple):
 
 
 class _LostRanges:
-    """Where rows of a table are missing: from the last sound row before damaged pages, which is there, to the first one
-    after them. What the parents of these pages say of their keys is not believed, as it may be what is damaged."""
+    """The ranges of a table with missing rows: each from the last sound row before damaged pages, which is there, to
+    the first one after them. The keys in the parents of these pages are not believed, as they may be damaged
+    themselves."""
 
     def __init__(self) -> None:
         self.ranges: list[AddressRange] = []

@@ -26,7 +26,7 @@ FULL: Final = b"\xff"
 _CUT: Final = LISTED_BYTES + 1 + OBJECT_ADDRESS
 """Bytes of a listing key whose name may be longer than it says."""
 _BEYOND: Final = b"\1"
-"""In place of the NUL behind 400 bytes: behind all names that begin with these."""
+"""The byte in place of the NUL behind 400 bytes: it sorts behind all names that begin with these."""
 
 ListingRow: TypeAlias = tuple[bytes, bytes]
 """The cursor behind a name, and its head as it is encoded; empty if there is none."""

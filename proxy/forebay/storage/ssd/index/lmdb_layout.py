@@ -90,9 +90,9 @@ class PageRef(NamedTuple):
     level: int
     """1: a leaf."""
     lower: bytes | None
-    """Its keys are not less than this one; None: its parents don't say."""
+    """The lower bound of its keys, inclusive; None: its parents don't say."""
     upper: bytes | None
-    """Its keys are less than this one; None: likewise."""
+    """The upper bound of its keys, exclusive; None: likewise."""
 
 
 class Node(NamedTuple):

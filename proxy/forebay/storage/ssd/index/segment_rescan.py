@@ -24,7 +24,7 @@ from forebay.storage.ssd.segments.segments import ScannedRecord, Segments, scan_
 
 RECORDS_AT_ONCE: Final = 256
 MAX_RANGES: Final = 24
-"""Of addresses; of more, all between the first and the last are searched for."""
+"""Ranges of addresses, at most; of more, all between the first and the last are searched for."""
 
 _NEXT = struct.Struct(">I")
 _RANGE = struct.Struct(f">{BLOCK_ADDRESS}s{BLOCK_ADDRESS}s")

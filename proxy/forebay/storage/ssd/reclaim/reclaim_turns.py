@@ -23,7 +23,7 @@ from forebay.storage.ssd.write_queue import WriteQueue
 
 WAIT_SECONDS: Final = 0.005
 STEPS_IN_A_TURN: Final = 16
-"""Of up to 8 MiB each: two large segments, or eight small ones. Others wait for half a second at most."""
+"""Steps of up to 8 MiB each: two large segments, or eight small ones. Others wait for half a second at most."""
 MAX_WAITS: Final = 100
 """Waits for another process, after which a batch is given up: the process may have been stopped."""
 

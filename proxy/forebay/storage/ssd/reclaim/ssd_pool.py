@@ -31,5 +31,5 @@ class SsdPool:
 
     @property
     def row(self) -> PoolRow:
-        """Its row in the index."""
+        """The pool's row in the index."""
         return PoolRow(self.pool.name, self.is_epoch, self.band)

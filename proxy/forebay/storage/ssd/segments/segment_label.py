@@ -23,7 +23,8 @@ NO_POOL: Final = bytes(POOL_ID)
 PINNED_BAND: Final = 253
 LRU_BAND: Final = 254
 FINENESS: Final = 3
-"""Of the bands: 8 for each halving. A segment has blocks of one band only, so there are few bands."""
+"""The base-2 logarithm of the number of bands in each halving: 8 bands. A segment has blocks of one band only, so there
+are few bands."""
 
 _SEGMENT: Final = b"segment"
 _POOL: Final = b"pool"

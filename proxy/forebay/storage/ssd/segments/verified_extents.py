@@ -41,8 +41,8 @@ VALID_SECONDS: Final = 60.0
 """Long enough that what is read often is hardly ever verified; short enough that bytes which a bad device has changed
 are sent for a minute at most."""
 SETTLED_SECONDS: Final = 2.0
-"""Since the last change of a file. The kernel's timestamps are up to 10 ms old (a tick of 100 Hz), and ext4 with small
-inodes keeps whole seconds only."""
+"""Seconds since the last change of a file after which it counts as settled. The kernel's timestamps are up to 10 ms old
+(a tick of 100 Hz), and ext4 with small inodes keeps whole seconds only."""
 MAX_BLOCKS: Final = 32_768
 """Blocks in the table: some 400 bytes each, 13 MB in all."""
 

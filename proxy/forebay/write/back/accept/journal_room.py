@@ -20,7 +20,7 @@ from typing import Final
 from forebay.core.task_registry import TaskRegistry
 
 ROOM_SECONDS: Final = 1.0
-"""How old the measured size may be before it is measured again."""
+"""Seconds after which the size is measured again."""
 DENIED_SECONDS: Final = 300.0
 """Seconds for which a write without room is remembered: longer than it waits for its turn (patience)."""
 _SHARE: Final = 20

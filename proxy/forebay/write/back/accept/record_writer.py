@@ -35,7 +35,7 @@ from forebay.write.forwarder import Forwarder
 from forebay.write.incoming_body import IncomingBody
 
 FAILURE_SECONDS: Final = 10.0
-"""How long writes go through after the journal has failed."""
+"""Seconds in which writes go through after the journal has failed."""
 XML: Final = ("Content-Type", "application/xml")
 DEFAULT_TYPE: Final = ("Content-Type", "binary/octet-stream")
 

@@ -31,7 +31,7 @@ from forebay.storage.journal.node_clock import run_of, seconds_between
 from forebay.write.back.pending.pending_uploads import PendingUpload, PendingUploads
 
 IDLE_SECONDS: Final = 3600.0
-"""How long an upload is left alone, however much the uploads take."""
+"""Seconds that an idle upload is left alone, however much room the uploads take."""
 MOST_MOVED: Final = 10_000
 """Uploads at the origin whose use is remembered."""
 SHARE: Final = 0.5

@@ -190,7 +190,7 @@ def _of_journal(uploads: list[PendingUpload], query: UploadQuery) -> list[_Liste
 
 
 def _unique(rows: list[_Listed]) -> list[_Listed]:
-    """Each common prefix once, in both sources."""
+    """Returns the rows with each common prefix once: both sources may have it."""
     return list({(each.name, each.upload_id): each for each in rows}.values())
 
 

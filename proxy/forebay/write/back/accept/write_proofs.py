@@ -75,15 +75,15 @@ class _Leases(Generic[K]):
             del self._values[next(iter(self._values))]
 
     def remove(self, key: K) -> None:
-        """Nothing is known of it any more."""
+        """Forgets the value of a key."""
         self._values.pop(key, None)
 
     def remove_each(self, is_removed: Callable[[K], bool]) -> None:
-        """Nothing is known of these any more."""
+        """Forgets the values of these keys."""
         self._values = {key: value for key, value in self._values.items() if not is_removed(key)}
 
     def clear(self) -> None:
-        """Nothing is known of any."""
+        """Forgets all values."""
         self._values.clear()
 
 

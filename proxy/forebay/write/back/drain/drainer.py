@@ -128,7 +128,7 @@ class Drainer:
 
     @property
     def waiting(self) -> int:
-        """How many writes wait for another one."""
+        """The number of writes that wait for another one."""
         return self._order.waiting
 
     def blocked_by(self, record: RecordId) -> RecordId | None:

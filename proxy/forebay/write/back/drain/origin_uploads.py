@@ -30,7 +30,7 @@ READ_SIZE: Final = 1 << 20
 """Bytes of a body that are read at a time."""
 _LEAST_PIECE: Final = 64 << 10
 _PIECES_PER_SECOND: Final = 16
-"""Of a rate, at least."""
+"""Pieces per second of a body that is sent at a rate, at least."""
 
 
 class UploadRefused(Exception):
@@ -113,8 +113,8 @@ def paced(pieces: AsyncIterator[Piece], rate: ByteRate | None) -> AsyncIterator[
 
 
 async def _paced(pieces: AsyncIterator[Piece], rate: ByteRate) -> AsyncIterator[Piece]:
-    """In pieces so small that each of many bodies goes on every few seconds: an origin ends a request that is silent
-    for longer (S3: 20 s)."""
+    """Yields pieces so small that each of many bodies goes on every few seconds: an origin ends a request that is
+    silent for longer (S3: 20 s)."""
     step = max(_LEAST_PIECE, min(READ_SIZE, rate.rate // _PIECES_PER_SECOND))
     async for read in pieces:
         content = memoryview(read)

@@ -39,7 +39,7 @@ class PersistOutcome:
     status: int = 0
     """The status of the origin's refusal; 0: there was none."""
     code: str = ""
-    """Its code; likewise."""
+    """The code of the answer; likewise."""
     is_staged: bool = False
     """Whether the blocks of the object were staged in the tiers as they were sent."""
     is_unanswered: bool = False

@@ -36,7 +36,7 @@ class RetryPauses:
         self.origin_of = origin_of
         self.sleep = sleep
         self.outages: Counter[str] = Counter()
-        """How many have ended, by origin."""
+        """The number of ended outages, by origin."""
         self.under_way: dict[asyncio.Task[object], str] = {}
         """Pauses that end with an outage of their origin, in the order in which they began."""
 

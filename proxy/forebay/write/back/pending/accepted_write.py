@@ -21,8 +21,8 @@ from forebay.storage.journal.recovery_scan import PendingRecord
 WriteKind: TypeAlias = Literal["put", "delete", "complete"]
 _KINDS: Final[dict[str, WriteKind]] = {"put": "put", "delete": "delete", "complete": "complete"}
 JOINED: Final = 10_000
-"""Behind the numbers that parts may have: a part that was joined of small ones has that of the first of them, plus this
-(write.back.accept.joined_parts)."""
+"""The offset of numbers of joined parts, above those of any other: a part that was joined of small ones has the number
+of the first of them, plus this (write.back.accept.joined_parts)."""
 _LOG_DIGITS: Final = 12
 
 
@@ -160,7 +160,7 @@ class AcceptedPart:
 
     @property
     def origin_number(self) -> int:
-        """Its number at the origin."""
+        """The part's number at the origin."""
         return self.number - JOINED if self.is_joined else self.number
 
     def document(self) -> Document:
@@ -213,7 +213,7 @@ class MovedUpload:
     name: ObjectName
     upload_id: str
     origin_id: str
-    """Its id there."""
+    """The upload's id at the origin."""
     moved: int
     """The time on the node's clock at which the move was recorded: the last record counts."""
 

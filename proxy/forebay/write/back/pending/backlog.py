@@ -21,9 +21,9 @@ class Backlog(NamedTuple):
     age: float
     """The age of the oldest write, in seconds."""
     stuck: int
-    """How many the origin has refused, as far as this worker carries them out."""
+    """The number of writes that the origin has refused, as far as this worker carries them out."""
     conflicts: int
-    """How many are of objects that somebody else has written meanwhile; likewise."""
+    """The number of writes of objects that somebody else has written meanwhile; likewise."""
 
 
 class BacklogSums:
@@ -36,7 +36,7 @@ class BacklogSums:
 
     @property
     def objects(self) -> int:
-        """How many objects they are of."""
+        """The number of objects that they are of."""
         return len(self._by_object)
 
     def add(self, write: AcceptedWrite) -> None:

@@ -18,7 +18,7 @@ class _CompletedUpload:
 
     def __init__(self) -> None:
         self.records: list[RecordId] = []
-        """Its own, and those of its parts."""
+        """The records of the upload and of its parts."""
         self.completions: set[RecordId] = set()
         self.listed: dict[RecordId, None] = {}
         """The parts that the completions list: nothing but the arrival of their objects settles them."""

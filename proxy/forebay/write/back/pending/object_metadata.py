@@ -41,5 +41,5 @@ def _metadata(headers: HeaderPairs) -> dict[str, list[str]]:
 
 @lru_cache(maxsize=256)  # the requests of a client have the same names each time
 def _metadata_among(names: tuple[str, ...]) -> tuple[bool, ...]:
-    """Which of the names are those of metadata."""
+    """Returns whether each name is that of metadata."""
     return tuple([lower in _HEADERS or lower.startswith("x-amz-meta-") for lower in map(str.lower, names)])

@@ -78,11 +78,11 @@ class PendingUpload:
     moved: int = 0
     """The time on the node's clock at which the last of them was written."""
     origin_id: str = ""
-    """Its id there; empty: it is here."""
+    """The upload's id at the origin; empty: it is in the journal."""
 
     @property
     def records(self) -> list[RecordId]:
-        """Its own, and those of all its parts."""
+        """The records of the upload and of all its parts."""
         return [self.record, *self.moves, *(part.record for part in (*self.parts.values(), *self.replaced))]
 
     @property
@@ -107,7 +107,7 @@ class AcceptedCompletion(NamedTuple):
     name: ObjectName
     etag: str
     sums: HeaderPairs
-    """Its checksums and its CRC-64, as headers."""
+    """The checksums and the CRC-64 of the object, as headers."""
     record: RecordId
     request: str
     """The digest of the request that its client sent (`digest_of`)."""

@@ -31,7 +31,7 @@ class SettledRecords:
     def __init__(self) -> None:
         self._records: OrderedDict[RecordId, None] = OrderedDict()
         self._scans = 0
-        """Under way."""
+        """The number of scans under way."""
 
     def __contains__(self, record: RecordId) -> bool:
         return record in self._records
