@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from operator import itemgetter
-from typing import Final
+from typing import Final, TypeAlias
 
 from forebay.core.cooperative import CooperativeWork
 from forebay.core.names import ObjectName
@@ -33,6 +33,9 @@ from forebay.write.back.pending.shown_records import ShownRecords
 RECORDS: Final = 50
 """Records that are loaded in one step, between which other callbacks may run."""
 
+_FoundRecord: TypeAlias = tuple[tuple[int, int], JournalEntry, PendingRecord, str | None]
+"""The order of showing, the entry, its record, and the reason why it can't be carried out; None: there is none."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -52,12 +55,29 @@ class JournalLoader:
         a scan that has a completion may have come too early for its parts, which were announced to all workers before.
         `is_first`: what others, earlier runs or the drainer before this one, have made of objects at the origin is
         learnt too; later this worker knows better."""
-        for log, damages in scan.damages.items():
-            for damage in damages:
-                _log.error("the journal's log %s is damaged from byte %d to %d", log, damage.start, damage.stop)
-        for log, end in scan.torn.items() if is_first else ():
-            torn = "the journal's log %s is torn from byte %d to %d: never acknowledged, or its last write, damaged"
-            _log.warning(torn, log, end.start, end.stop)
+        _log_damages(scan, is_first=is_first)
+        yield from self._note_settled(scan, is_first=is_first)
+        found = yield from self._unshown(scan)
+        while True:
+            for record in take_received():
+                entry = decode_record(record)
+                found.append((_load_order(entry), entry, record, None))
+            if not found:
+                if is_first and not scan.damages:  # what is needed may be what can't be read
+                    self._shown.settle_orphans()
+                return
+            found.sort(key=itemgetter(0))
+            for number, (_, entry, record, obstacle) in enumerate(found, 1):
+                if obstacle is None:
+                    self._shown.show(entry, record.id, record.payload, is_recovered=True)
+                else:
+                    self._shown.keep(entry, record.id, record.payload, obstacle)
+                if number % RECORDS == 0:
+                    yield
+            found = []
+
+    def _note_settled(self, scan: JournalScan, *, is_first: bool) -> CooperativeWork[None]:
+        """Notes the writes that have arrived at the origin. `is_first`: learns their versions as well."""
         with self._versions.learning() if is_first else nullcontext() as learn:
             for number, ((bucket, key, origin), (written, etag)) in enumerate(scan.settled.items(), 1):
                 if number % RECORDS == 0:
@@ -67,7 +87,10 @@ class JournalLoader:
                     self._shown.note_arrived(name, written)
                     if learn is not None:
                         learn(name, etag)
-        found: list[tuple[tuple[int, int], JournalEntry, PendingRecord, str | None]] = []
+
+    def _unshown(self, scan: JournalScan) -> CooperativeWork[list[_FoundRecord]]:
+        """Returns the pending records of a scan that are to be shown. Settles those that are of no use any more."""
+        found: list[_FoundRecord] = []
         needless: list[RecordId] = []
         for number, record in enumerate(scan.pending, 1):
             if number % RECORDS == 0:
@@ -86,23 +109,16 @@ class JournalLoader:
             else:
                 found.append((_load_order(entry), entry, record, obstacle))
         self._shown.settle_found(needless)
-        while True:
-            for record in take_received():
-                entry = decode_record(record)
-                found.append((_load_order(entry), entry, record, None))
-            if not found:
-                if is_first and not scan.damages:  # what is needed may be what can't be read
-                    self._shown.settle_orphans()
-                return
-            found.sort(key=itemgetter(0))
-            for number, (_, entry, record, obstacle) in enumerate(found, 1):
-                if obstacle is None:
-                    self._shown.show(entry, record.id, record.payload, is_recovered=True)
-                else:
-                    self._shown.keep(entry, record.id, record.payload, obstacle)
-                if number % RECORDS == 0:
-                    yield
-            found = []
+        return found
+
+
+def _log_damages(scan: JournalScan, *, is_first: bool) -> None:
+    for log, damages in scan.damages.items():
+        for damage in damages:
+            _log.error("the journal's log %s is damaged from byte %d to %d", log, damage.start, damage.stop)
+    for log, end in scan.torn.items() if is_first else ():
+        torn = "the journal's log %s is torn from byte %d to %d: never acknowledged, or its last write, damaged"
+        _log.warning(torn, log, end.start, end.stop)
 
 
 def _load_order(entry: JournalEntry) -> tuple[int, int]:
