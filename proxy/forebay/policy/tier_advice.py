@@ -11,7 +11,7 @@ Under `lru` memory keeps a part of what the SSD tier has, under `epoch` what the
 different numbers of bytes, and these are bytes of objects: overhead is the caller's concern.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Final
@@ -100,42 +100,48 @@ def advise(
     rows = outlooks(curve, space_at)
     present = next(row for row in rows if row.factor == 1.0)
     eviction = _eviction(present, current)
-    gain = present.share(eviction) - present.share(current)
-    keeper, larger = ("its quota and memory keep", "A quota") if has_quota else ("the tiers keep", "Tiers")
-    size, kept = _text(curve.set_size), f"{keeper} {_text(present.space.of(current))}."
-    reasons = [f"The set has {size}, {kept}"]
-    if not is_whole:
-        doubt = f"The set may have more than the {size} that were recorded, and the tiers then hit less:"
-        reasons = [
-            f"{doubt} no recorded epoch is known to be whole.",
-            f"The recorded epochs have {size}, {kept}",
-        ]
-    if eviction != current:
-        reasons.append(
-            f'Set eviction = "{eviction}": it hits {_percent(present.share(eviction))} of what is read again, '
-            f"{_percent(gain)} more than {current}."
-        )
-    else:
-        reasons.append(
-            f'Leave eviction = "{current}": it hits {_percent(present.share(current))} of what is read again.'
-        )
-    enough = next((row for row in rows if row.share(eviction) >= ENOUGH), None)
+    reasons = [
+        *_size_reasons(curve.set_size, present.space.of(current), has_quota=has_quota, is_whole=is_whole),
+        _eviction_reason(present, eviction, current),
+    ]
     factor = None
-    if present.share(eviction) >= ENOUGH:
-        if is_whole:
-            reasons.append(f"{'A larger quota gains' if has_quota else 'Larger tiers gain'} nothing.")
-    elif enough is not None:
-        factor = enough.factor
-        hits = "hits" if has_quota else "hit"
-        reasons.append(f"{larger} {factor:g} times as large {hits} {_percent(enough.share(eviction))}.")
-    else:
-        best = rows[-1]
-        bound = "the quota hits" if has_quota else "the tiers hit"
-        reasons.append(f"Even {best.factor:g} times {bound} only {_percent(best.share(eviction))}.")
+    if present.share(eviction) < ENOUGH:
+        factor, reason = _growth(rows, eviction, has_quota=has_quota)
+        reasons.append(reason)
+    elif is_whole:
+        reasons.append(f"{'A larger quota gains' if has_quota else 'Larger tiers gain'} nothing.")
     quota = _quota(curve, present.space.of(eviction)) if is_whole else None
     if quota is not None:
         reasons.append(f"A quota of {_text(quota)} is enough for it, and leaves the rest to others.")
     return TierAdvice(rows, eviction, quota, factor, tuple(reasons))
+
+
+def _size_reasons(set_size: int, space: int, *, has_quota: bool, is_whole: bool) -> list[str]:
+    """Returns sentences on the size of the set and the space that it has."""
+    size, kept = _text(set_size), f"{'its quota and memory keep' if has_quota else 'the tiers keep'} {_text(space)}."
+    if is_whole:
+        return [f"The set has {size}, {kept}"]
+    doubt = f"The set may have more than the {size} that were recorded, and the tiers then hit less:"
+    return [f"{doubt} no recorded epoch is known to be whole.", f"The recorded epochs have {size}, {kept}"]
+
+
+def _eviction_reason(present: TierOutlook, eviction: Eviction, current: Eviction) -> str:
+    hits = f"it hits {_percent(present.share(eviction))} of what is read again"
+    if eviction == current:
+        return f'Leave eviction = "{current}": {hits}.'
+    gain = present.share(eviction) - present.share(current)
+    return f'Set eviction = "{eviction}": {hits}, {_percent(gain)} more than {current}.'
+
+
+def _growth(rows: Sequence[TierOutlook], eviction: Eviction, *, has_quota: bool) -> tuple[float | None, str]:
+    """Returns the smallest factor of the space that hits ENOUGH, None if none does, and a sentence on it."""
+    enough = next((row for row in rows if row.share(eviction) >= ENOUGH), None)
+    if enough is not None:
+        larger, hits = ("A quota", "hits") if has_quota else ("Tiers", "hit")
+        return enough.factor, f"{larger} {enough.factor:g} times as large {hits} {_percent(enough.share(eviction))}."
+    best = rows[-1]
+    bound = "the quota hits" if has_quota else "the tiers hit"
+    return None, f"Even {best.factor:g} times {bound} only {_percent(best.share(eviction))}."
 
 
 def _eviction(present: TierOutlook, current: Eviction) -> Eviction:
