@@ -204,8 +204,8 @@ class ReaderTrack:
 
     # Recording
 
-    def _begin_to_repeat(self, recording: Recording) -> None:
-        """Drops the epoch's own recording: the epoch so far repeats the beginning of `recording`."""
+    def _begin_to_repeat(self) -> None:
+        """Drops the epoch's own recording: the epoch so far repeats the beginning of a known one."""
         if self._recording is not None:
             self._catalogue.remove(self._recording)
         self._recording, self._recorder = None, EpochRecorder(self.latest_read)
@@ -261,7 +261,7 @@ class ReaderTrack:
 
     def _end_epoch(self, index: AnchorIndex, *, is_whole: bool) -> None:
         if self._followed is not None and self._followed[1].is_at_end:
-            self._reach_end(*self._followed)
+            self._reach_end(self._followed[0])
         recording, whole = self._recording, self._whole
         self._recording = self._whole = self._prefix = None
         self._saved = 0
@@ -301,7 +301,7 @@ class ReaderTrack:
             self._catalogue.mark_used(recording)
             first = max(_FIRST_READS, recording.reads // 50) + len(hashes)
             if match.position <= first and self._recorder.count <= first:
-                self._begin_to_repeat(recording)
+                self._begin_to_repeat()
             if self._follows:
                 self._listener.followed(self.key, recording, self._start, missed=self._missed)
 
@@ -321,13 +321,13 @@ class ReaderTrack:
             self.stop_following()
             return False
         if reader.is_at_end:
-            self._reach_end(recording, reader)
+            self._reach_end(recording)
             return False
         if self._follows:
             self._listener.position_advanced(self.key, missed=self._missed)
         return True
 
-    def _reach_end(self, recording: Recording, reader: FollowedReader) -> None:
+    def _reach_end(self, recording: Recording) -> None:
         if self._repeats:
             self._whole = recording
             self._doubtful.clear()
