@@ -128,6 +128,17 @@ async def test_a_reader_that_parts_is_noticed_soon(rig: TrackRig) -> None:
     assert rig.listener.calls == [("followed", rig.catalogue.recordings[0].name), ("ended", True)]
 
 
+async def test_a_reader_recognised_at_the_end_has_not_parted(rig: TrackRig) -> None:
+    """It stops there: its track ends before another read shows that it is at the end."""
+    rig.read(ORDERS[0])
+    rig.track.end()
+    rig.listener.calls.clear()
+    rig.read(ORDERS[0][-20:])
+    assert [call[0] for call in rig.listener.calls] == ["followed"]
+    rig.track.end()
+    assert rig.listener.calls[1:] == [("ended", False)]
+
+
 async def test_a_recording_parted_from_twice_is_not_tried_again(rig: TrackRig) -> None:
     rig.read(ORDERS[0])
     rig.track.end()
