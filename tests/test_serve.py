@@ -17,7 +17,7 @@ import pytest
 
 from forebay.peers.unix_socket import make_socket_directory
 from forebay.storage.journal.journal import Journal
-from forebay_demo.forebay_server import free_ports
+from forebay_demo.free_ports import free_ports
 from harness.certificates import TestAuthority
 from harness.clients import RawClient, boto_client, path_of
 from harness.fake.actions import HoldAfter

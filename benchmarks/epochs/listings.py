@@ -27,9 +27,9 @@ from benchmarks.origins.link import ROUND_TRIP
 from benchmarks.origins.listing_origin import BUCKET, key_of
 from benchmarks.pages.tables import Section, Table, time_text
 from benchmarks.processes import cores
-from benchmarks.processes.ports import free_ports
 from benchmarks.processes.processes import module, ready_line
 from forebay_demo.child_process import ChildProcess
+from forebay_demo.free_ports import free_ports
 
 PAGES: Final = 40
 TURN_PAGES: Final = 100

@@ -13,12 +13,12 @@ from benchmarks import ROOT
 from benchmarks.load.http_client import KeepAliveConnection, TimedResponse
 from benchmarks.load.signed_requests import Form, signed
 from benchmarks.processes import cores
-from benchmarks.processes.ports import free_ports
 from benchmarks.processes.processes import module
 from benchmarks.servers.peer import Peer
 from benchmarks.servers.ssd_fill import state_dir
 from forebay_demo.child_process import ChildProcess
 from forebay_demo.forebay_server import write_private
+from forebay_demo.free_ports import free_ports
 
 TEMPLATE: Final = Path(__file__).with_name("forebay.toml")
 _START_SECONDS: Final = 60.0

@@ -13,10 +13,10 @@ from typing import Final
 from benchmarks.load.signed_requests import unsigned
 from benchmarks.origins.origin import Origin
 from benchmarks.processes import cores
-from benchmarks.processes.ports import free_ports
 from benchmarks.processes.processes import program
 from benchmarks.servers.peer import Peer
 from forebay_demo.child_process import ChildProcess
+from forebay_demo.free_ports import free_ports
 
 _TEMPLATE: Final = Path(__file__).with_name("nginx.conf")
 _ORIGIN: Final = _TEMPLATE.with_name("origin.conf")

@@ -10,10 +10,10 @@ from typing import Final
 from benchmarks.load.signed_requests import unsigned
 from benchmarks.origins.origin import Origin
 from benchmarks.processes import cores
-from benchmarks.processes.ports import free_ports
 from benchmarks.processes.processes import program
 from benchmarks.servers.nginx import wait_for
 from benchmarks.servers.peer import Peer
+from forebay_demo.free_ports import free_ports
 
 _TEMPLATE: Final = Path(__file__).with_name("varnish.vcl")
 # One pool, as it has one core; threads enough for every connection; answers of any size in one piece.

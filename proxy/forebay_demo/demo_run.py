@@ -21,7 +21,8 @@ from forebay_demo.child_process import ChildProcess, DemoUnavailable
 from forebay_demo.demo_directory import demo_directory
 from forebay_demo.demo_origin import demo_origin
 from forebay_demo.embedded_swift import EmbeddedSwift
-from forebay_demo.forebay_server import ForebayServer, OriginAddress, free_ports
+from forebay_demo.forebay_server import ForebayServer, OriginAddress
+from forebay_demo.free_ports import free_ports
 from forebay_demo.sample_reader import READERS, ReadingResult, read_set, s3_client
 from forebay_demo.samples import BUCKET, samples
 

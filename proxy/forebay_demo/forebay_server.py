@@ -7,7 +7,6 @@ the demo shows is what a user's Forebay does.
 import http.client
 import json
 import os
-import socket
 import time
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -140,15 +139,3 @@ def write_private(file: Path, text: str) -> None:
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as opened:
         opened.write(text)
-
-
-def free_ports(count: int) -> list[int]:
-    """Free ports of loopback. Another process may still bind one before its use."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

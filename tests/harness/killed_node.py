@@ -28,7 +28,7 @@ from forebay.storage.cache_origin import cache_origins
 from forebay.storage.run_record import NodeRun, begin_run
 from forebay.workers.worker_process import CONNECT_RETRY, SUPERVISOR_NUMBER
 from forebay.workers.worker_rpc import START, StartRequest
-from forebay_demo.forebay_server import free_ports
+from forebay_demo.free_ports import free_ports
 from harness.fake_origin import FakeOrigin
 from harness.fork_server import ForkedProcess, ForkServer, fork_server
 from harness.journal_kills import RULES

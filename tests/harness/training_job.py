@@ -20,7 +20,7 @@ from random import Random
 from typing import Any, Final
 
 from client.torch.killed_samples import BUCKET, KEYS, sample_content
-from forebay_demo.forebay_server import free_ports
+from forebay_demo.free_ports import free_ports
 from harness.fake.actions import Drop, Respond
 from harness.fake_origin import FakeOrigin
 from harness.forebay_process import ForebayProcess, forebay_process

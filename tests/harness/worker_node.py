@@ -25,7 +25,7 @@ from forebay.server.config_source import ConfigSource
 from forebay.settings.addresses import ListenAddress
 from forebay.workers.supervisor import Supervisor
 from forebay.workers.worker_process import WORKER_MODULE, RunningProcess, RunWorker, WorkerProcess
-from forebay_demo.forebay_server import free_ports
+from forebay_demo.free_ports import free_ports
 from harness.clients import RawClient
 from harness.forked_process import start_forked
 from harness.reference_sigv4 import Secret

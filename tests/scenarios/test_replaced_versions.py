@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay_demo.forebay_server import free_ports
+from forebay_demo.free_ports import free_ports
 from harness.clients import RawClient, path_of
 from harness.fake_origin import FakeOrigin
 from harness.forebay_process import forebay_process

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from forebay_demo.forebay_server import free_ports
+from forebay_demo.free_ports import free_ports
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
 from harness.rig import TRAINER, Rig

@@ -21,7 +21,8 @@ from typing import Final
 from forebay.workers import parent_watch
 from forebay_demo.child_process import ChildProcess
 from forebay_demo.embedded_swift import EmbeddedSwift
-from forebay_demo.forebay_server import free_ports, write_private
+from forebay_demo.forebay_server import write_private
+from forebay_demo.free_ports import free_ports
 from suites.commands import installed, run
 
 ACCESS_KEY: Final = "test:suites"
