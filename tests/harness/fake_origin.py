@@ -118,6 +118,8 @@ class FakeOrigin:
         self._numbers = itertools.count(1)
         self._server: web.Server | None = None
         self._listener: asyncio.Server | None = None
+        self._reserved: socket.socket | None = None
+        """Bound, but not listening: nobody else gets the port while connections are refused."""
         self.port = port
 
     def allow(self, secret: Secret) -> None:
@@ -132,6 +134,8 @@ class FakeOrigin:
         self._server = web.Server(
             self._handle, access_log=None, auto_decompress=False, max_line_size=_MOST_LINE, max_field_size=_MOST_LINE
         )
+        self._reserved = self._bind()
+        self.port = self._reserved.getsockname()[1]
         await self.listen()
         return self
 
@@ -144,15 +148,19 @@ class FakeOrigin:
             # Requests that hang at a gate get no grace; aiohttp takes 0 for "for ever".
             await self._server.shutdown(timeout=0.001)
             await abort_all(transports)
+        if self._reserved is not None:
+            self._reserved.close()
 
     async def listen(self) -> None:
         """Accepts connections, on the same port as before."""
         assert self._server is not None
-        listener = socket.socket()
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", self.port))
-        self.port = listener.getsockname()[1]
-        self._listener = await asyncio.get_running_loop().create_server(self._server, sock=listener, backlog=1024)
+        self._listener = await asyncio.get_running_loop().create_server(self._server, sock=self._bind(), backlog=1024)
+
+    def _bind(self) -> socket.socket:
+        bound = socket.socket()
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", self.port))
+        return bound
 
     def protocol(self) -> asyncio.Protocol:
         """What serves one connection, for a listener of somebody else's."""

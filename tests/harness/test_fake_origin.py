@@ -116,6 +116,8 @@ async def test_refused_and_accepted_again_on_the_same_port(fake: FakeOrigin, cli
             await client.request("GET", "/bucket/k")
         assert (await client.request("GET", "/bucket/k", connection=kept)).status == 200
         port = fake.port
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
         await fake.listen()
         assert fake.port == port
         assert (await client.request("GET", "/bucket/k")).status == 200

@@ -12,6 +12,7 @@ from forebay.server.shared_memory.client_ring import STEP
 from forebay_client import AccessDenied, Client, ObjectNotFound, RangeNotSatisfiable
 from forebay_client.shared_memory.read_signing import ReadSigner
 from forebay_client.shared_memory.received_head import ReceivedHead
+from forebay_demo.free_ports import free_ports
 from harness.fake_origin import FakeOrigin
 from harness.rig import READER, TRAINER, Rig
 from harness.socket_rig import HandChannel, SocketRig
@@ -219,10 +220,11 @@ async def test_without_a_socket_everything_goes_by_http(tmp_path: Path) -> None:
 async def test_a_restart_of_forebay_is_no_error(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, SocketRig(origin, tmp_path) as rig:
         origin.store.put("b", "k", b"x" * 100_000)
+        [port] = free_ports(1)
+        rig.configuration = rig.configuration.replace('listen = "127.0.0.1:0"', f'listen = "127.0.0.1:{port}"', 1)
+        await rig.restart()
         client = rig.library()
         view = await asyncio.to_thread(client.get, "b", "k")
-        port = rig.worker.address[1]
-        rig.configuration = rig.configuration.replace('listen = "127.0.0.1:0"', f'listen = "127.0.0.1:{port}"', 1)
         await rig.restart()
         assert await asyncio.to_thread(client.get, "b", "k") == b"x" * 100_000
         assert client.stats.fallbacks == {}

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import re
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from forebay_demo.free_ports import free_ports
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
@@ -28,20 +28,17 @@ class Launcher:
     def __init__(self, origin: FakeOrigin, directory: Path, workers: int) -> None:
         self.directory = directory
         server = f"workers = {workers}\n"
-        self._text = configuration_of(origin.endpoint, origin.secret, directory, ssd="64MiB", server=server)
-        self.admin = ""
+        text = configuration_of(origin.endpoint, origin.secret, directory, ssd="64MiB", server=server)
+        self.admin = f"127.0.0.1:{free_ports(1)[0]}"
+        self._text = text.replace('admin = "127.0.0.1:0"', f'admin = "{self.admin}"')
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[ForebayProcess]:
-        text = self._text
-        if self.admin:
-            text = text.replace('admin = "127.0.0.1:0"', f'admin = "{self.admin}"')
         file = self.directory / "forebay.toml"
-        await asyncio.to_thread(file.write_text, text)
+        await asyncio.to_thread(file.write_text, self._text)
         await asyncio.to_thread(file.chmod, 0o600)
         async with forebay_process("serve", "--config", str(file), directory=self.directory) as process:
             await process.wait_for_output("metrics and control on")
-            [self.admin] = re.findall(r"metrics and control on http://(127\.0\.0\.1:[0-9]+)", process.output)
             yield process
 
     async def type(self, *arguments: str) -> tuple[int, str]:

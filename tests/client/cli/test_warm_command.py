@@ -14,6 +14,7 @@ import forebay_client
 from forebay.server.admin.key_list import KeyListEntry
 from forebay.server.admin.schema.admin_schema import WarmFailure
 from forebay.server.admin.schema.warm_order import WarmOrder
+from forebay_demo.free_ports import free_ports
 from harness.admin_control import FakeControl
 from harness.admin_port import admin_port
 from harness.interruptible import interruptible
@@ -252,15 +253,15 @@ def test_contradictory_options_are_refused(arguments: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(("survives", "code"), [(True, 0), (False, 1)])
 def test_a_job_that_survives_is_followed_through_a_restart(survives: bool, code: int) -> None:
-    control = FakeControl(steps=5, survives=survives)
+    control, [port] = FakeControl(steps=5, survives=survives), free_ports(1)
     with ExitStack() as ports:
-        address = ports.enter_context(admin_port(control))
+        address = ports.enter_context(admin_port(control, port=port))
 
         def at_pause(count: int) -> None:
             if count == 2:
                 ports.close()
             if count == 9:
-                ports.enter_context(admin_port(control, port=int(address.rpartition(":")[2])))
+                ports.enter_context(admin_port(control, port=port))
 
         typed = Typist(address, at_pause=at_pause).type("warm", "s3://b/p", "--wait")
     assert typed.code == code
@@ -268,9 +269,9 @@ def test_a_job_that_survives_is_followed_through_a_restart(survives: bool, code:
 
 
 def test_a_job_is_not_followed_for_ever(tmp_path: Path) -> None:
-    control = FakeControl(steps=5, survives=True)
+    control, [port] = FakeControl(steps=5, survives=True), free_ports(1)
     with ExitStack() as ports:
-        address = ports.enter_context(admin_port(control))
+        address = ports.enter_context(admin_port(control, port=port))
         typed = Typist(address, at_pause=lambda _count: ports.close()).type("warm", "s3://b/p", "--wait")
     assert typed.code == 1
     assert typed.err.startswith("Nothing listens at")
