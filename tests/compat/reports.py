@@ -5,6 +5,7 @@ import json
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -66,7 +67,8 @@ async def _run(
     try:
         told, complaint = await asyncio.wait_for(process.communicate(), PATIENCE)
     except TimeoutError:
-        os.killpg(process.pid, signal.SIGKILL)  # with what it started: a command-line client, a file system
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # with what it started: a command-line client, a file system
         told, complaint = await process.communicate()
         return _read(told, complaint, None)
     return _read(told, complaint, process.returncode)

@@ -14,7 +14,7 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -80,7 +80,8 @@ class ForebayProcess:
 
     async def kill(self) -> None:
         if self._process.returncode is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # its end has not been read yet
+                os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
 
 

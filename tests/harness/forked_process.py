@@ -59,7 +59,8 @@ class ForkedProcess:
     def send_signal(self, number: int) -> None:
         """Signals the process, if it is there."""
         if self.returncode is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # its end has not been read yet
+                os.kill(self.pid, number)
 
     async def wait(self) -> int:
         return await asyncio.shield(self._exited)

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -60,7 +61,8 @@ async def output_of(command: list[str], directory: Path, environ: Mapping[str, s
     try:
         printed, complaint = await asyncio.wait_for(process.communicate(), _PATIENCE)
     except TimeoutError:
-        os.killpg(process.pid, signal.SIGKILL)  # with the workers of its loaders
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # with the workers of its loaders
         printed, complaint = await process.communicate()
     return printed.decode(), complaint.decode(errors="replace")
 
