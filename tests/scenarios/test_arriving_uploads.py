@@ -11,6 +11,8 @@ from typing import Any, Final
 import pytest
 
 from harness.clients import RawRequest, path_of
+from harness.fake.actions import HoldRequest
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
@@ -199,6 +201,9 @@ async def _run(directory: Path, dialogue: str, target: str, lane: str) -> list[A
     async with FakeOrigin() as origin, WriteBackRig(origin, directory / lane, timers=timers) as rig:
         await rig.prove()
         origin.store.create_bucket("bucket")
+        # The drain carries writes in their order: behind this one it does not read the PUT's bytes beside a GET.
+        origin.faults.add(HoldRequest(gate := Gate()), method="PUT", key="a/before")
+        await rig.put("a/before", b"")
         requests, server = rig.worker.listener.requests, rig.worker.listener.server
         if lane == "parsed":
             rig.worker.listener.reads.fast_lane = None
@@ -207,6 +212,7 @@ async def _run(directory: Path, dialogue: str, target: str, lane: str) -> list[A
             client = Client(rig, timers, connection, target)
             await DIALOGUES[dialogue](client)
             await run_loop_until(lambda: requests.is_idle)
+        gate.open()
         await run_loop_until(lambda: not rig.worker.listener.connections)
         assert (server.requests_count > before) == (lane == "parsed")
         assert rig.parts.storage.budget.in_use == 0
