@@ -42,15 +42,18 @@ class ResumedUpload:
         return b"".join(self._parts)
 
     async def run(self, endpoint: Callable[[], str]) -> None:
-        """Returns once the upload is completed. `endpoint`: of a worker, for each request."""
+        """Returns once the upload is completed. `endpoint`: of a worker, for each request. May be cancelled and run
+        again: the request under way is lost then."""
         while not self.is_done:
             try:
                 answer = await self._step(RawClient(endpoint(), TRAINER))
             except (OSError, EOFError):
                 answer = None
+            except asyncio.CancelledError:
+                self._lose()
+                raise
             if answer is None or answer.aborted:
-                self.lost += 1
-                self._is_completion_lost |= len(self._etags) == len(self._parts)
+                self._lose()
             elif answer.status == 200:
                 self._go_on(answer)
                 continue
@@ -59,6 +62,10 @@ class ResumedUpload:
             else:
                 assert answer.status == 503, answer
             await asyncio.sleep(_PAUSE)
+
+    def _lose(self) -> None:
+        self.lost += 1
+        self._is_completion_lost |= len(self._etags) == len(self._parts)
 
     async def _step(self, client: RawClient) -> RawAnswer:
         path = path_of("ckpt", self.key)
