@@ -209,7 +209,10 @@ async def _staged_upload(origin: FakeOrigin, node: Node) -> None:
     document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
     answer = await node.client(0).request("POST", f"{target}?uploadId={upload}", body=document)
     assert answer.status == 200, answer.body
-    await origin.log.wait_for(1, "HEAD", "HeadObject", key)  # the owner installs it
+    question = f"/v1/explain?bucket=bucket&key={key}"
+    async with asyncio.timeout(60):
+        while (await node.request_admin("GET", question))[1]["cached"] is None:
+            pass  # the owner installs it once the origin has confirmed it
     for worker in (0, 1):
         answer = await node.client(worker).request("GET", target)
         assert answer.body == b"".join(parts)
