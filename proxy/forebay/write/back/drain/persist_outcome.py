@@ -2,7 +2,8 @@
 
 2xx with the ETag that was acknowledged, or one of KMS    done
 403, 404, other 4xx                                       stuck: only a person can help
-5xx, 408, 409, 429, no answer, another ETag               failed: once more, later
+5xx, 408, 409, 429, no answer, another ETag,
+the body broke off or came too slowly                     failed: once more, later
 """
 
 import re
@@ -18,6 +19,8 @@ from forebay.write.back.pending.accepted_write import AcceptedWrite
 
 _MD5_ETAG: Final = re.compile('"?[0-9a-f]{32}(-[0-9]+)?"?', re.IGNORECASE)
 _RETRIED: Final = frozenset({408, 409, 429})
+BROKEN_BODY: Final = frozenset({"IncompleteBody", "RequestTimeout"})
+"""The codes of a 400 for a body that did not come, or not in time."""
 
 Result = Literal["done", "stuck", "failed"]
 
@@ -74,8 +77,21 @@ def unsettled_reason(error: OSError) -> str:
 def judge_status(status: int, document: bytes) -> PersistOutcome:
     """Judges an answer other than 2xx."""
     code = embedded_error(document) or str(status)
-    result: Result = "failed" if status >= 500 or status in _RETRIED else "stuck"
-    return PersistOutcome(result, f"the origin answered {code}", status=status, code=code)
+    is_retried = _is_passing(status) or code in BROKEN_BODY
+    return PersistOutcome("failed" if is_retried else "stuck", f"the origin answered {code}", status=status, code=code)
+
+
+def judge_look(status: int, *, is_known: bool) -> PersistOutcome | None:
+    """Judges the refusal of a HEAD. Returns the outcome of an attempt that has to look once more; None: the object may
+    not be read. `is_known`: readers have seen the object. Then a 400 is the refusal of an expired token: S3 answers one
+    without a code, and otherwise to a HEAD of what is encrypted with a client's key."""
+    if _is_passing(status) or (status == 400 and is_known):
+        return PersistOutcome("failed", f"the origin answered {status} to a HEAD of the object", status=status)
+    return None
+
+
+def _is_passing(status: int) -> bool:
+    return status >= 500 or status in _RETRIED
 
 
 def judge(write: AcceptedWrite, status: int, etag: str, document: bytes, *, is_opaque: bool) -> PersistOutcome:

@@ -39,7 +39,14 @@ from forebay.protocol.xml.s3_documents import (
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
 from forebay.write.back.drain.origin_uploads import DOCUMENT, paced, pieces_of
 from forebay.write.back.drain.origin_versions import OriginVersions
-from forebay.write.back.drain.persist_outcome import PersistOutcome, acknowledged_etag, judge, judge_failure
+from forebay.write.back.drain.persist_outcome import (
+    BROKEN_BODY,
+    PersistOutcome,
+    acknowledged_etag,
+    judge,
+    judge_failure,
+    judge_look,
+)
 from forebay.write.back.drain.staging_reader import Stage, StagingReader
 from forebay.write.back.drain.upload_preparation import PreparedUpload, UploadPreparation
 from forebay.write.back.pending.accepted_write import AcceptedWrite, WriteKind
@@ -177,7 +184,7 @@ class Persister:
             outcome = await self._commit(write, version, prepared, conditions, reader)
         except S3Error as error:  # of the adapter of OSS, which sends no If-Match
             outcome = judge_failure(error)
-        if conditions and outcome.status in NOT_COMPARED:
+        if conditions and outcome.status in NOT_COMPARED and outcome.code not in BROKEN_BODY:
             outcome = await self._commit(write, version, prepared, ())
             if outcome.result == "done":
                 self._conditional.refused(write.name, operation, conditions)
@@ -202,8 +209,10 @@ class Persister:
             etag, size, headers = answer.facts.version.etag, answer.facts.size, answer.facts.headers
         elif isinstance(answer, ErrorResponse) and answer.status == 404:
             etag, size, headers = ABSENT, 0, ()
+        elif isinstance(answer, ErrorResponse):
+            return judge_look(answer.status, is_known=is_guarded) or ()  # what may not be read can't be compared
         else:
-            return ()  # what can't be read can't be compared
+            return ()
         if write.facts is None:
             is_done = is_same = etag == ABSENT
         else:
