@@ -157,8 +157,7 @@ DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
         "write-back.md#completions-and-aborts",
         "it is answered as the first one, whose answer its client may have missed",
         lambda found: (
-            found.call.bucket == "back"
-            and found.direct_code == "NoSuchUpload"
+            found.direct_code == "NoSuchUpload"
             and found.through_answer.status == 200
             and b"CompleteMultipartUploadResult" in found.through_answer.body
         ),

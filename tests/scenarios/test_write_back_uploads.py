@@ -258,6 +258,7 @@ async def test_a_conditional_completion_whose_answer_is_lost_is_in_doubt(tmp_pat
         upload = await oss.initiate(target)
         part = await oss.part(target, upload, 1, b"content")
         origin.faults.add(LoseAnswer(), operation="CompleteMultipartUpload")
+        origin.faults.add(Respond(503, "SlowDown"), operation="ListParts")  # what became of it can't be found out
         listed = f"<Part><PartNumber>1</PartNumber><ETag>{part.headers['ETag']}</ETag></Part>"
         document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
         durable = ("x-forebay-durability", "origin")

@@ -8,8 +8,15 @@
 carried it out.
 """
 
-from forebay.core.names import Generation
-from forebay.write.invalidation import AffectedKeys, Invalidator
+from collections.abc import Sequence
+from typing import Final, assert_never
+
+from forebay.core.names import Generation, ObjectName
+from forebay.protocol.operations import Effect
+from forebay.write.forward_request import ForwardRequest
+from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket
+
+_CORS_WRITES: Final = frozenset({"PutBucketCors", "DeleteBucketCors"})
 
 
 class InvalidatedWrite:
@@ -52,3 +59,20 @@ class InvalidatedWrite:
         if self.has_begun and not self._is_settled:
             await self._invalidator.invalidate(self._affected)
         self._invalidator.end_write(self._number)
+
+
+def affected_keys(forward: ForwardRequest, keys: Sequence[str]) -> AffectedKeys:
+    """Returns the keys that a success of this operation changes. `keys`: those in its document."""
+    match forward.operation.effect:
+        case Effect.NOTHING if forward.operation.name in _CORS_WRITES:
+            return (ObjectName(forward.target.bucket or "", ""),)  # what forebay.request.bucket_cors keeps
+        case Effect.NOTHING:
+            return ()
+        case Effect.OBJECT:
+            return (forward.target.name,)
+        case Effect.LISTED_KEYS:
+            return tuple(ObjectName(forward.target.bucket or "", key) for key in keys)
+        case Effect.BUCKET:
+            return WholeBucket(forward.target.bucket or "")
+        case _:
+            assert_never(forward.operation.effect)

@@ -17,12 +17,12 @@ from collections.abc import Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final
 
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import ForebayError, OriginCredentialFault, S3Error, StorageError, Throttled, WriteRefused
 from forebay.core.heads import DURABLE_ORIGIN, HeaderPairs
-from forebay.core.names import ObjectName, is_reserved
+from forebay.core.names import is_reserved
 from forebay.core.task_registry import TaskRegistry
 from forebay.origin.origin_response import OriginResponse
 from forebay.policy.access import authorise_keys
@@ -42,10 +42,11 @@ from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.forwarder import Forwarder
 from forebay.write.incoming_body import IncomingBody
 from forebay.write.interim_responses import interims_of
-from forebay.write.invalidated_write import InvalidatedWrite
-from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket
+from forebay.write.invalidated_write import InvalidatedWrite, affected_keys
+from forebay.write.invalidation import AffectedKeys, Invalidator
 from forebay.write.member_writes import MemberWrites
 from forebay.write.packed_deletions import PackedDeletion
+from forebay.write.repeated_completion import RepeatedCompletions
 from forebay.write.reserved_deletions import BufferedReply, RemoveResource, answer_resources, without_resources
 from forebay.write.sent_versions import SentVersions, versions_made
 from forebay.write.tracked_write import TrackedWrite, WriteTracker
@@ -56,7 +57,6 @@ if TYPE_CHECKING:  # only with a journal
 DOCUMENT_LIMIT: Final = 4 << 20
 """Bytes of a body that is read before it is forwarded, because it lists the affected keys or the completed parts."""
 _OUTCOME_IN_BODY: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "DeleteObjects"})
-_CORS_WRITES: Final = frozenset({"PutBucketCors", "DeleteBucketCors"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +103,17 @@ class ObjectWriter:
         tasks: TaskRegistry,
         write_back: "WriteBack | None" = None,
         members: MemberWrites | None = None,
+        repeats: RepeatedCompletions | None = None,
     ) -> None:
-        """`members`: the writes of members of packs; None: there are no packs."""
+        """`members`: the writes of members of packs; None: there are no packs. `repeats`: None: the origin's answer to
+        a completion is always the client's."""
         self._forwarder = forwarder
         self._invalidator = invalidator
         self._tracker = tracker
         self._tasks = tasks
         self._write_back = write_back
         self._members = members
+        self._repeats = repeats
 
     async def write(self, context: WriteContext, remove_resource: RemoveResource | None = None) -> None:
         """Carries out one write and answers it. Raises S3Error, OriginError, Throttled, and ConnectionError for a
@@ -238,7 +241,7 @@ class ObjectWriter:
         deletion: PackedDeletion | None,
     ) -> None:
         forward, write_back = context.forward, self._write_back
-        affected, waited = _affected_keys(forward, document.keys), False
+        affected, waited = affected_keys(forward, document.keys), False
         if write_back is not None:
             self._forwarder.check_source(forward)
             waited = await write_back.barriers.before_write(context, affected)
@@ -264,6 +267,8 @@ class ObjectWriter:
                 forward, body=body, tee=tracked.update, document=sent, before_completion=begin
             ) as answer:
                 interims.end()
+                if self._repeats is not None and forward.operation.name == "CompleteMultipartUpload":
+                    await self._repeats.answer_again(forward, answer, sent or b"")
                 settle = partial(self._settle, write, answer)
                 relay = AnswerRelay(answer, forward.request, context.reply, context.record)
                 if forward.operation.name in _OUTCOME_IN_BODY:
@@ -330,20 +335,3 @@ async def _expected_failure(work: Coroutine[Any, Any, None]) -> ForebayError | C
     except (ForebayError, ConnectionError) as failure:
         return failure
     return None
-
-
-def _affected_keys(forward: ForwardRequest, keys: Sequence[str]) -> AffectedKeys:
-    """Returns the keys that a success of this operation changes. `keys`: those in its document."""
-    match forward.operation.effect:
-        case Effect.NOTHING if forward.operation.name in _CORS_WRITES:
-            return (ObjectName(forward.target.bucket or "", ""),)  # what forebay.request.bucket_cors keeps
-        case Effect.NOTHING:
-            return ()
-        case Effect.OBJECT:
-            return (forward.target.name,)
-        case Effect.LISTED_KEYS:
-            return tuple(ObjectName(forward.target.bucket or "", key) for key in keys)
-        case Effect.BUCKET:
-            return WholeBucket(forward.target.bucket or "")
-        case _:
-            assert_never(forward.operation.effect)

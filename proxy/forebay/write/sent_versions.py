@@ -12,19 +12,17 @@ that it has confirmed last.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
 """
 
-import re
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 from forebay.core.names import ObjectName
-from forebay.protocol.body.part_checksums import multipart_etag
 from forebay.protocol.xml.s3_documents import ListedKey, UploadedPart
 from forebay.write.conditional_writes import ABSENT
 from forebay.write.forward_request import ForwardRequest
+from forebay.write.repeated_completion import completed_etag
 
 Versions = Sequence[tuple[ObjectName, str]]
 """Objects, and their ETags at the origin; ABSENT: there is none."""
-_MD5: Final = re.compile("[0-9a-f]{32}", re.IGNORECASE)
 
 
 def versions_made(
@@ -36,10 +34,8 @@ def versions_made(
         case "PutObject":
             return [(forward.target.name, body_etag)] if body_etag else []
         case "CompleteMultipartUpload":
-            etags = [each.etag.strip('"') for each in parts]
-            if not etags or not all(map(_MD5.fullmatch, etags)):
-                return []
-            return [(forward.target.name, f'"{multipart_etag(etags)}"')]
+            etag = completed_etag(parts)
+            return [(forward.target.name, etag)] if etag else []
         case "DeleteObject" if forward.target.param("versionId") is None:
             return [(forward.target.name, ABSENT)]
         case "DeleteObjects":

@@ -18,6 +18,7 @@ from forebay.write.multipart.multipart_registry import MultipartRegistry
 from forebay.write.multipart.part_coalescer import PartCoalescer
 from forebay.write.object_write import DOCUMENT_LIMIT, ObjectWriter
 from forebay.write.packed_deletions import PackedDeletions
+from forebay.write.repeated_completion import RepeatedCompletions
 from forebay.write.tracked_write import WriteTracker
 from forebay.write.warm_on_write import WarmOnWrite
 
@@ -73,6 +74,8 @@ def compose_writes(
     )
     locks = KeyLocks(context.peers)
     members = MemberWrites(deletions, locks, metadata.resolver, context.rules)
-    writer = ObjectWriter(forwarder, metadata.invalidator, tracker, tasks, write_back, members)
+    writer = ObjectWriter(
+        forwarder, metadata.invalidator, tracker, tasks, write_back, members, RepeatedCompletions(origins)
+    )
     length_spooler = LengthSpooler(storage.spool, limits.request_body, DOCUMENT_LIMIT)
     return WriteParts(forwarder, uploads, tracker, write_back, backlog, deletions, locks, writer, length_spooler)

@@ -26,6 +26,7 @@ from forebay.write.back.record_parts import RecordParts
 from forebay.write.back.write_back_context import JournalState, OriginAccess, WriteBackWorker
 from forebay.write.back.write_barriers import WriteBarriers
 from forebay.write.forward_request import WriteContext
+from forebay.write.repeated_completion import RepeatedCompletions
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ def compose_acceptance(
         duty.expiry,
         JoinedParts(writer, state.pending, upload_room, origins),
         deciding,
+        RepeatedCompletions(origins),
     )
     objects = ObjectAcceptance(writer, state.pending, sources)
     probe = WriteProbe(origins, proofs, worker.tasks, worker.monotonic)

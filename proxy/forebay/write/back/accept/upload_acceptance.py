@@ -53,6 +53,7 @@ from forebay.write.back.pending.pending_uploads import (
 from forebay.write.body_digest import BodyDigest, combining_digests, crc_header, crc_in
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
+from forebay.write.repeated_completion import RepeatedCompletions
 
 DOCUMENT_LIMIT: Final = 4 << 20
 """Bytes of a completion."""
@@ -76,6 +77,7 @@ class UploadAcceptance:
         expiry: UploadExpiry,
         joined: JoinedParts,
         deciding: Callable[[WriteContext], AbstractAsyncContextManager[None]],
+        repeats: RepeatedCompletions,
     ) -> None:
         """`is_refused`: whether the draining worker refuses a completion, or an abort. Raises S3Error. `deciding`: a
         context in which no other request of the node has the origin decide about the completion of an upload. Raises
@@ -90,6 +92,7 @@ class UploadAcceptance:
         self._expiry = expiry
         self._joined = joined
         self._deciding = deciding
+        self._repeats = repeats
 
     async def obstacle(self, context: WriteContext) -> str | None:
         """Returns why a request of an upload goes on to the origin, in words; None: it is accepted, or refused, here.
@@ -196,7 +199,7 @@ class UploadAcceptance:
         forward, decision, began, now = context.forward, context.decision, self._writer.stamp(), self._writer.clock()
         listed = await run_cooperatively(read_parts_cooperatively(document))
         request = digest_of(document, conditions)
-        if await self._is_answered_again(context, request):
+        if await self._is_answered_again(context, request, listed):
             return
         upload = self._upload_of(context)
         with self._expiry.receiving(upload.upload.upload_id):
@@ -242,18 +245,29 @@ class UploadAcceptance:
         answer = completed_document(forward.target.name, etag, forward.request.url, checksums)
         await self._writer.answer(context, 200, (XML, *crc), answer, durable=durable)
 
-    async def _is_answered_again(self, context: WriteContext, request: str) -> bool:
+    async def _is_answered_again(self, context: WriteContext, request: str, listed: Sequence[UploadedPart]) -> bool:
         """Answers a completion that is repeated, as its client has missed the answer. Returns whether it is. Raises
-        S3Error. `request`: what its client sent (`digest_of`)."""
+        S3Error. `request`: what its client sent (`digest_of`); `listed`: the parts in it."""
         key = context.forward.upload
         first = self._uploads.completion(key.upload_id, request)
         if first is None or first.name != key.name:
-            return False
+            return await self._is_at_origin(context, listed)
         if not first.is_at_origin and await self._is_refused(first.record):
             raise S3Error("NoSuchUpload", UploadId=key.upload_id)
         durable = DURABLE_ORIGIN if first.is_at_origin else DURABLE_LOCAL
         await self._answer_completion(context, first.etag, first.sums, durable)
         return True
+
+    async def _is_at_origin(self, context: WriteContext, listed: Sequence[UploadedPart]) -> bool:
+        """Answers the completion of an upload that is not remembered, if the origin has its object: an earlier run has
+        carried it out. Returns whether it does."""
+        key = context.forward.upload
+        if self._uploads.find(*key) is not None or self._uploads.is_completed(key.upload_id):
+            return False
+        found = await self._repeats.find(key.name, None, listed)
+        if found is not None:
+            await self._answer_completion(context, found[0], crc_in(found[1]), DURABLE_ORIGIN)
+        return found is not None
 
     async def abort(self, context: WriteContext) -> None:
         """Accepts an AbortMultipartUpload. Raises S3Error."""

@@ -96,6 +96,17 @@ class OriginUploads:
             return False  # the origin's own rules for unfinished uploads remove it
         return True
 
+    async def has_ended(self, name: ObjectName, origin_id: str) -> bool:
+        """Returns whether the origin is known to have the upload no more. Never raises."""
+        query = (("max-parts", "1"), ("uploadId", origin_id))
+        try:
+            await self._send(name, OriginRequest("GET", *name, query=query, operation="ListParts"))
+        except UploadRefused as refused:
+            return refused.outcome.status == 404
+        except ForebayError:
+            return False
+        return False
+
     async def _send(self, name: ObjectName, request: OriginRequest) -> bytes:
         async with self._origins.uploads(name.bucket).turn(0), await self._origins.send(request) as answer:
             document = await answer.read(DOCUMENT)

@@ -156,10 +156,13 @@ class Persister:
             outcome = await self._commit(write, None, prepared, conditions)
         except (ForebayError, OSError) as error:
             outcome = judge_failure(error)
+        if outcome.result != "done" and (outcome.status == 0 or outcome.status >= 500):  # its answer may have been lost
+            self._invalidator.mark_in_doubt((write.name,))
+            await self._invalidator.invalidate((write.name,))
+            # Nobody else knows the upload: if it has ended, it was completed.
+            found = await self.look(write) if await self._preparation.has_ended(write, prepared) else None
+            outcome = found if found is not None and found.result == "done" else outcome
         if outcome.result != "done":
-            if outcome.status == 0 or outcome.status >= 500:  # its answer may have been lost
-                self._invalidator.mark_in_doubt((write.name,))
-                await self._invalidator.invalidate((write.name,))
             await self._preparation.abort(write, prepared)
         await self._end(prepared, outcome)
         return outcome

@@ -71,6 +71,10 @@ class UploadPreparation:
         """Aborts a prepared upload. Never raises."""
         await self._abort(write, prepared.upload_id)
 
+    async def has_ended(self, write: AcceptedWrite, prepared: PreparedUpload) -> bool:
+        """Returns whether the origin is known to have a prepared upload no more. Never raises."""
+        return await self._at_origin.has_ended(write.name, prepared.upload_id)
+
     async def end(self, prepared: PreparedUpload) -> None:
         """Notes that a prepared upload was completed."""
         await self._own.end(prepared.upload_id)
