@@ -25,7 +25,12 @@ from harness.write_back_rig import WriteBackRig, at_origin
 PATH = path_of("ckpt", "a/object")
 DOCUMENT = "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>%s</ETag></Part></CompleteMultipartUpload>"
 THROUGH = ("x-forebay-durability", "origin")
-OPERATIONS = {"PUT": "PutObject", "DELETE": "DeleteObject", "POST": "CompleteMultipartUpload"}
+OPERATIONS = {
+    "PUT": "PutObject",
+    "DELETE": "DeleteObject",
+    "POST": "CompleteMultipartUpload",
+    "COPY": "CopyObject",
+}
 
 
 async def _upload(client: RawClient) -> tuple[str, bytes]:
@@ -46,12 +51,17 @@ async def test_a_lost_answer_makes_no_conflict(tmp_path: Path, method: str) -> N
     """The origin has carried the write out, and one that was accepted meanwhile replaces it."""
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
         await _seen(rig, origin)
-        target, body = (PATH, b"through" if method == "PUT" else b"")
+        target, body, headers = PATH, b"through" if method == "PUT" else b"", [THROUGH]
         if method == "POST":
             target, body = await _upload(rig.client())
+        elif method == "COPY":
+            origin.store.put("ckpt", "a/source", b"through")
+            assert (await rig.client().request("GET", path_of("ckpt", "a/source"))).body == b"through"
+            headers.append(("x-amz-copy-source", "/ckpt/a/source"))
         gate, drained = Gate(), Gate()
         origin.faults.add(HoldRequest(gate), LoseAnswer(), operation=OPERATIONS[method], times=1)
-        through = TaskRegistry().spawn(rig.client().request(method, target, (THROUGH,), body), "write")
+        sent = rig.client().request("PUT" if method == "COPY" else method, target, headers, body)
+        through = TaskRegistry().spawn(sent, "write")
         await gate.reached()
         origin.faults.add(HoldRequest(drained), method="HEAD")
         assert (await rig.client().request("GET", PATH)).body == b"known"

@@ -35,7 +35,7 @@ def forward_of(operation: str, target: str = "/b/k") -> ForwardRequest:
         ("DeleteObject", "/b/k?versionId=1", []),
         ("CompleteMultipartUpload", "/b/k?uploadId=1", [(NAME, f'"{JOINED}-2"')]),
         ("DeleteObjects", "/b?delete", [(ObjectName("b", "x"), ABSENT)]),
-        ("CopyObject", "/b/k", []),
+        ("CopyObject", "/b/k", [(NAME, '"body"')]),
         ("UploadPart", "/b/k?uploadId=1&partNumber=1", []),
         ("PutObjectTagging", "/b/k?tagging", []),
     ],

@@ -255,9 +255,10 @@ class ObjectWriter:
             if waited and forward.request.has_left():  # known for certain once all of the body is here
                 raise ConnectionAbortedError("the client has left before the turn of its write came")
             if await invalidated.begin():
-                if is_back:
+                if is_back and write_back is not None:
+                    etag = tracked.etag or write_back.etag_of_copy(forward.request.headers)
                     parts = document.parts if tracked.document in {None, document.body} else None
-                    versions.begin(versions_made(forward, tracked.etag, parts or (), document.listed))
+                    versions.begin(versions_made(forward, etag, parts or (), document.listed))
                 interims.begin()  # not before: the client has sent all of the body, and waits
 
         context.record.step = "origin"

@@ -1,6 +1,7 @@
 """Sent versions: what a write that goes through makes of its objects, as far as the origin's answer does not decide it.
 
     PutObject                   the MD5 of its body, under a `back` rule
+    CopyObject                  the MD5 that its source has as its ETag, where readers here know that
     CompleteMultipartUpload     the MD5 of the MD5s of the parts that it lists, unless Forebay joins them
     DeleteObject, DeleteObjects no object
     others                      not known
@@ -28,10 +29,11 @@ Versions = Sequence[tuple[ObjectName, str]]
 def versions_made(
     forward: ForwardRequest, body_etag: str, parts: Sequence[UploadedPart], listed: Sequence[ListedKey]
 ) -> Versions:
-    """Returns the versions that a write makes if the origin carries it out. `body_etag`: of an object with its body,
-    empty if it is not known; `parts`: those that a completion lists; `listed`: the keys that a batch delete lists."""
+    """Returns the versions that a write makes if the origin carries it out. `body_etag`: of an object with its body, or
+    with the bytes of its source, empty if it is not known; `parts`: those that a completion lists; `listed`: the keys
+    that a batch delete lists."""
     match forward.operation.name:
-        case "PutObject":
+        case "PutObject" | "CopyObject":
             return [(forward.target.name, body_etag)] if body_etag else []
         case "CompleteMultipartUpload":
             etag = completed_etag(parts)

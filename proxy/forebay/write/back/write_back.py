@@ -9,6 +9,7 @@ Every worker knows what is pending (record_exchange).
 """
 
 import logging
+import re
 from collections.abc import Awaitable, Sequence, Set
 from contextlib import AbstractAsyncContextManager
 from math import inf
@@ -18,6 +19,7 @@ from forebay.core.names import ObjectName
 from forebay.origin.origin_checks import OriginChecks
 from forebay.peers.frames import Document
 from forebay.peers.peer_codec import decode, decode_name
+from forebay.protocol.copy_source import parse_copy_source
 from forebay.protocol.header_map import Headers
 from forebay.protocol.operations import Effect
 from forebay.protocol.target import Target
@@ -53,6 +55,7 @@ _REFUSALS: Final = frozenset({401, 403, 404, 405})
 """Statuses by which the origin says that it would not accept other such writes, either."""
 _MISS_ANOTHER: Final = frozenset({"CopyObject", "CompleteMultipartUpload"})
 """But for a 404 of these: the source, or the upload, may be what is missing."""
+_MD5: Final = re.compile('"[0-9a-f]{32}"', re.IGNORECASE)
 ANSWER_SECONDS: Final = 1.0
 """Seconds before the end of a drain in which requests that still wait are answered."""
 
@@ -221,6 +224,13 @@ class WriteBack:
         for entry in self.drainer.stopped:
             if entry.is_conflict and entry.write.name in names:
                 self.drainer.retry(entry.version.record)
+
+    def etag_of_copy(self, headers: Headers) -> str:
+        """Returns the ETag that an object gets by a request that copies; empty: it does not copy, or readers here do
+        not know its source, or that was uploaded in parts."""
+        copied = parse_copy_source(headers)
+        etag = self._versions.seen(copied.name) if copied is not None and copied.version_id is None else None
+        return etag if etag and _MD5.fullmatch(etag) else ""
 
     def note_sent(self, versions: Versions) -> None:
         """See SentNotes."""
