@@ -289,6 +289,24 @@ async def test_a_deletion_contradicted_twice_has_no_condition(tmp_path: Path) ->
         assert origin.log.count("DELETE", key="a/object") == 3, "a second 412 half a second later, and then without"
 
 
+async def test_later_deletions_of_parts_wait_for_no_contradiction(tmp_path: Path) -> None:
+    async with FakeOrigin(smallest_part=1) as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        origin.faults.add(Respond(412, "PreconditionFailed"), where=lambda each: "If-Match" in each.headers)
+        oss, sent = OssClient(rig.endpoint, TRAINER), []
+        for number in range(3):
+            target = path_of("ckpt", f"a/{number}")
+            upload = await oss.initiate(target)
+            part = await oss.part(target, upload, 1, b"part")
+            assert (await oss.complete(target, upload, [(1, part.headers["ETag"])])).status == 200
+            await rig.settled()
+            assert (await oss.request("DELETE", target)).headers["x-forebay-durable"] == "local"
+            await rig.settled()
+            assert at_origin(origin, f"a/{number}") is None
+            sent.append(origin.log.count("DELETE", key=f"a/{number}"))
+        assert sent == [3, 1, 1]
+
+
 async def test_a_single_contradiction_is_tried_again_as_it_was(tmp_path: Path) -> None:
     """The origin's look was late: somebody else has written, and the next look shows that."""
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:

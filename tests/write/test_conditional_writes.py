@@ -48,3 +48,15 @@ def test_contradictions_count_in_a_row_only() -> None:
     writes.forget_contradiction(name, MATCH)
     assert not writes.contradicts(name, "DeleteObject", MATCH)
     assert writes.contradicts(name, "DeleteObject", MATCH)
+
+
+def test_deletions_of_parts_are_contradicted_once() -> None:
+    writes, name = ConditionalWrites(lambda bucket: bucket), ObjectName("b", "k")
+    of_parts: HeaderPairs = (("If-Match", '"0a-2"'),)
+    writes.settle_contradiction(name, MATCH)
+    assert writes.usable(name, "DeleteObject", of_parts) == of_parts
+    writes.settle_contradiction(name, of_parts)
+    assert writes.usable(name, "DeleteObject", of_parts) == ()
+    assert writes.usable(name, "DeleteObject", MATCH) == MATCH
+    assert writes.usable(name, "CompleteMultipartUpload", of_parts) == of_parts
+    assert writes.usable(ObjectName("other", "k"), "DeleteObject", of_parts) == of_parts

@@ -9,12 +9,14 @@ origin refuses is remembered, for each operation, until the process ends, and no
 condition can't be told from one that obeys.
 
 Swift compares the DELETE of what was uploaded in parts with another ETag than it shows, so the answer is always 412. A
-deletion that gets this twice in a row, while the origin shows the version that was demanded, is sent without.
+deletion that gets this twice in a row, while the origin shows the version that was demanded, is sent without; after the
+first one of what was uploaded in parts, so are all others of such objects.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 """
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -26,6 +28,8 @@ ABSENT: Final = ""
 NOT_COMPARED: Final = frozenset({400, 405, 501})
 """Statuses of an origin that knows no such condition."""
 
+_OF_PARTS: Final = re.compile('"?[0-9a-f]+-[0-9]+"?', re.IGNORECASE)
+"""An ETag of what was uploaded in parts."""
 _MOST_CONTRADICTED: Final = 1000
 """Writes that wait for their second attempt."""
 
@@ -46,12 +50,16 @@ class ConditionalWrites:
         self._origin_of = origin_of
         self._refused: set[tuple[str, str, str]] = set()
         self._contradicted: set[tuple[ObjectName, HeaderPairs]] = set()
+        self._contradicting: set[str] = set()
+        """Origins that contradict the deletion of what was uploaded in parts."""
 
     def usable(self, name: ObjectName, operation: str, conditions: HeaderPairs) -> HeaderPairs:
         """Returns those of the conditions that the origin is not known to refuse."""
         if not conditions:
             return ()
         origin = self._origin_of(name.bucket)
+        if operation == "DeleteObject" and origin in self._contradicting:
+            conditions = tuple(pair for pair in conditions if not _OF_PARTS.fullmatch(pair[1]))
         return tuple(pair for pair in conditions if (origin, operation, pair[0]) not in self._refused)
 
     def contradicts(self, name: ObjectName, operation: str, conditions: HeaderPairs) -> bool:
@@ -67,6 +75,11 @@ class ConditionalWrites:
             self._contradicted.clear()
         self._contradicted.add(found)
         return False
+
+    def settle_contradiction(self, name: ObjectName, conditions: HeaderPairs) -> None:
+        """The origin has contradicted a deletion twice in a row, and carried it out without its conditions."""
+        if any(_OF_PARTS.fullmatch(value) for _, value in conditions):
+            self._contradicting.add(self._origin_of(name.bucket))
 
     def forget_contradiction(self, name: ObjectName, conditions: HeaderPairs) -> None:
         """The latest attempt was not contradicted."""

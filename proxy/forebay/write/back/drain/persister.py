@@ -194,7 +194,10 @@ class Persister:
         elif conditions and (outcome.status == 412 or outcome.code == "NoSuchKey"):
             found = await self._look(write, may_be_done=True)
             if found == conditions and self._conditional.contradicts(write.name, operation, conditions):
-                return await self._commit(write, version, prepared, ())
+                outcome = await self._commit(write, version, prepared, ())
+                if outcome.result == "done":
+                    self._conditional.settle_contradiction(write.name, conditions)
+                return outcome
             outcome = found if isinstance(found, PersistOutcome) else replace(outcome, result="failed")
             if found == conditions:
                 return outcome
