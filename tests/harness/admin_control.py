@@ -229,6 +229,8 @@ class FakeControl:
     """Failures that the last step of a job has."""
     fails_with: Exception | None = None
     """Raised by every method, if set."""
+    warning: str | None = None
+    """Of every pack job."""
     calls: list[tuple[object, ...]] = field(default_factory=list)
     running: dict[str, Job] = field(default_factory=dict)
     recorded: dict[tuple[str, str], tuple[RecordingInfo, bytes]] = field(default_factory=dict)
@@ -327,7 +329,7 @@ class FakeControl:
         self._note("start_pack", order)
         job = await self.start_job(WarmOrder(order.bucket, order.prefix))
         assert job is not None
-        self.running[job.id] = replace(job, action=order.action)
+        self.running[job.id] = replace(job, action=order.action, warning=self.warning)
         return self.running[job.id]
 
     async def pins(self) -> PinList:

@@ -36,5 +36,12 @@ def test_the_freshness_is_that_of_the_rule() -> None:
     assert SCOPES.scopes("b", "strict/") == [PackedScope("packed/**", MaxAge(LEAST_AGE))]
 
 
+def test_a_pack_is_read_where_a_rule_matches_its_index() -> None:
+    assert SCOPES.has_pack("b", "train/", "packed/train/index.fbpack")
+    assert not SCOPES.has_pack("b", "train/", "packs/train/index.fbpack")
+    assert not SCOPES.has_pack("b", "test/", "packed/test/index.fbpack")
+    assert not SCOPES.has_pack("b", "train/dogs/", "cats/train/dogs/index.fbpack")
+
+
 def test_without_rules_there_is_nothing() -> None:
     assert PackedScopes([Rule("**")], MaxAge(60)).is_empty

@@ -54,6 +54,15 @@ async def test_objects_become_members(tmp_path: Path) -> None:
         assert not stored(origin, ".part")
 
 
+async def test_a_pack_that_no_rule_reads_is_warned_of(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin)
+        assert (await run_job(rig))["warning"] is None
+        warning = (await run_job(rig, into="packs/"))["warning"]
+        assert "matches packs/train/index.fbpack, in a rule for s3://bucket/train/" in warning
+        assert (await run_job(rig, into="packs/", action="check"))["warning"] is None
+
+
 async def test_references_are_read_by_fsspec(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
         fill(origin)

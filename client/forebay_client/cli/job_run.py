@@ -9,6 +9,7 @@ from typing import Final
 from forebay_client.cli.admin_client import AdminClient, AdminRefused, AdminUnreachable, JsonObject, api_path
 from forebay_client.cli.command_context import CommandContext
 from forebay_client.cli.deferred_interrupts import defer_interrupts
+from forebay_client.cli.human_format import escape_unprintable
 from forebay_client.cli.job_report import ENDED, capacity_sentence, check_report, exit_code, report_job, write_report
 from forebay_client.cli.progress_display import BarDisplay, LineDisplay, NoDisplay, ProgressDisplay
 from forebay_client.cli.text_tables import JOB_VERBS, job_target
@@ -46,6 +47,8 @@ def run_job(
                 f"Job {job['id']} {JOB_VERBS[job['action']]} {job_target(job)}; Ctrl-C cancels it."
             )
             context.screen.out.flush()
+        if job["warning"] is not None and not as_json:
+            context.screen.write_error(escape_unprintable(job["warning"]))
         if follow:
             job = follow_job(admin, context, job, as_json=as_json)
     except KeyboardInterrupt:

@@ -58,6 +58,8 @@ def _list_jobs(admin: AdminClient, context: CommandContext, *, as_json: bool) ->
 
 def _show(context: CommandContext, job: JsonObject) -> None:
     context.screen.write_lines(jobs_table([job], context.wall_clock()))
+    if job["warning"] is not None:
+        context.screen.write_line(escape_unprintable(job["warning"]))
     if job["state"] in {"done", "failed"}:
         report_job(context.screen, job)
         return

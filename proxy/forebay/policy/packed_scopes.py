@@ -50,6 +50,10 @@ class PackedScopes:
                 found.setdefault(scope.packed, scope)
         return list(found.values())
 
+    def has_pack(self, bucket: str, prefix: str, index_key: str) -> bool:
+        """Whether some key with this prefix may be a member of the pack of this index."""
+        return any(Pattern(scope.packed).matches(index_key) for scope in self.scopes(bucket, prefix))
+
 
 def pack_freshness(freshness: Freshness) -> MaxAge | Immutable:
     """Returns how old the packs may be under a rule."""

@@ -1,5 +1,7 @@
 """`forebay pack` and `forebay unpack`: the request, and what is refused."""
 
+import json
+
 import pytest
 
 from forebay.server.admin.schema.pack_request import PackRequest
@@ -67,3 +69,14 @@ def test_wrong_usage_starts_nothing(arguments: tuple[str, ...], problem: str) ->
 def test_the_report_has_the_bytes_that_were_moved(arguments: tuple[str, ...], report: str) -> None:
     found = typed(FakeControl(), "pack", "s3://b/p/", *arguments)
     assert (found.code, found.out.endswith(report)) == (0, True), found.out
+
+
+@pytest.mark.parametrize("following", [(), ("--detach",)])
+def test_a_pack_that_no_rule_reads_is_warned_of(following: tuple[str, ...]) -> None:
+    control = FakeControl(warning="No rule reads this pack.")
+    with admin_port(control) as address:
+        found = Typist(address).type("pack", "s3://b/p/", *following)
+        assert (found.code, found.err) == (0, "No rule reads this pack.\n")
+        assert "No rule reads this pack.\n" in Typist(address).type("jobs", "show", next(iter(control.running))).out
+        as_json = Typist(address).type("pack", "s3://b/p/", *following, "--json")
+        assert (json.loads(as_json.out)["warning"], as_json.err) == (control.warning, "")

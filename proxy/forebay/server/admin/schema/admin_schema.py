@@ -215,6 +215,8 @@ class Job:
     """An estimate; None: too early to say."""
     waiting_for: str | None = None
     """The reason why it waits, for people: mostly the origin."""
+    warning: str | None = None
+    """What a person should know of it, in a sentence, although it goes on."""
     survives: bool = False
     """Whether it goes on after a restart of Forebay, which needs `server.state_dir`."""
     resumed: int = 0

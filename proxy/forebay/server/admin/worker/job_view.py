@@ -8,6 +8,7 @@ from forebay.jobs.state.job_estimate import bytes_per_second, seconds_left
 from forebay.jobs.state.pack_order import DEFAULT_SHARD, PackOrder
 from forebay.jobs.state.warm_up_job import WarmUpJob
 from forebay.jobs.state.warm_up_order import DEFAULT_CONCURRENCY, ListedSource, WarmUpOrder
+from forebay.policy.packed_scopes import PackedScopes
 from forebay.server.admin.schema.admin_schema import Job, WarmFailure
 from forebay.server.admin.schema.pack_request import PackRequest
 from forebay.server.admin.schema.warm_order import ObjectUrl, WarmOrder, parse_newer_than, parse_object_url, parse_until
@@ -54,7 +55,18 @@ def _url(text: str) -> ObjectUrl:
     return url
 
 
-def job_view(job: WarmUpJob, now: float) -> Job:
+def unread_pack(job: WarmUpJob, packed: PackedScopes) -> str | None:
+    """A warning about a job whose pack no rule reads; None for all others."""
+    pack = job.order.pack
+    if pack is None or pack.action != "pack" or packed.has_pack(pack.bucket, pack.prefix, pack.index_key):
+        return None
+    return (
+        f"No rule reads this pack: set `packed` to a pattern that matches {pack.index_key}, "
+        f"in a rule for s3://{pack.bucket}/{pack.prefix}, and reload."
+    )
+
+
+def job_view(job: WarmUpJob, now: float, warning: str | None = None) -> Job:
     """The job as the admin port shows it. `now`: seconds of the clock by which its speed is measured."""
     order = job.order
     return Job(
@@ -95,6 +107,7 @@ def job_view(job: WarmUpJob, now: float) -> Job:
         bytes_per_second=bytes_per_second(job, now),
         seconds_left=seconds_left(job, now),
         waiting_for=job.waiting_for,
+        warning=warning,
         survives=job.survives,
         resumed=job.resumed,
     )

@@ -44,14 +44,22 @@ class WorkerControl(SharedControl):
     def __init__(self, parts: Parts, settings: Settings, source: ConfigSource) -> None:
         super().__init__(settings, source)
         self._parts = parts
+        gateway = parts.requests.gateway
         self._recordings = WorkerRecordings(parts.jobs.recordings)
         self.pins = WorkerPins(parts.storage.pins)
-        plans = WorkerPlans(parts.jobs.plans, parts.jobs.plan_resource, lambda: parts.requests.gateway.policy.keyring)
+        plans = WorkerPlans(parts.jobs.plans, parts.jobs.plan_resource, lambda: gateway.policy.keyring)
         self._stats = WorkerStats(parts, self.pins)
         self.verbs = Control(
             state=self,
             config=self,
-            jobs=WorkerJobs(parts.jobs.warm_ups, self.pins, plans, self._recordings, self._now),
+            jobs=WorkerJobs(
+                parts.jobs.warm_ups,
+                self.pins,
+                plans,
+                self._recordings,
+                lambda: gateway.policy.rules,
+                self._now,
+            ),
             cache=self,
             data_sets=self,
             pins=self.pins,

@@ -6,6 +6,7 @@ from forebay.jobs.state.inventory import Inventory, InventoryEntry
 from forebay.jobs.state.warm_up_job import WarmUpJob
 from forebay.jobs.state.warm_up_order import DEFAULT_CONCURRENCY, WarmUpOrder
 from forebay.jobs.warm_up.warm_ups import WarmUps
+from forebay.policy.rules import Rules
 from forebay.server.admin.control import JobVerbs
 from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.pin_changes import pin_order
@@ -13,7 +14,7 @@ from forebay.server.admin.schema.admin_schema import MAX_PAGE, FailurePage, Job,
 from forebay.server.admin.schema.pack_request import PackRequest
 from forebay.server.admin.schema.recording_schema import ReplayOrder
 from forebay.server.admin.schema.warm_order import WarmOrder, parse_object_url
-from forebay.server.admin.worker.job_view import job_view, pack_job_order, warm_up_order
+from forebay.server.admin.worker.job_view import job_view, pack_job_order, unread_pack, warm_up_order
 from forebay.server.admin.worker.worker_pins import WorkerPins
 from forebay.server.admin.worker.worker_plans import WorkerPlans
 from forebay.server.admin.worker.worker_recordings import WorkerRecordings
@@ -28,10 +29,12 @@ class WorkerJobs(JobVerbs):
         pins: WorkerPins,
         plans: WorkerPlans,
         recordings: WorkerRecordings,
+        rules: Callable[[], Rules],
         clock: Callable[[], float],
     ) -> None:
-        """`clock`: that of freshness, in seconds since the epoch."""
+        """`rules`: those in force. `clock`: that of freshness, in seconds since the epoch."""
         self._warm_ups = warm_ups
+        self._rules = rules
         self._clock = clock
         self._pins = pins
         self._plans = plans
@@ -91,4 +94,4 @@ class WorkerJobs(JobVerbs):
         return FailurePage(page, str(after + limit) if len(page) == limit else None)
 
     def _view(self, job: WarmUpJob) -> Job:
-        return job_view(job, self._warm_ups.now())
+        return job_view(job, self._warm_ups.now(), unread_pack(job, self._rules().packed))
