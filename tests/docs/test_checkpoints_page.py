@@ -19,7 +19,7 @@ from forebay.journal_commands import check_journal_command
 from forebay.settings.loader import load_settings
 from forebay_client.cli.argument_parser import make_parser
 from forebay_client.cli.command_context import Screen, process_context
-from forebay_client.cli.main import main
+from forebay_client.cli.command_line import run_command_line
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate
@@ -60,7 +60,7 @@ def _forebay(line: str, rig: Rig) -> int:
         screen=Screen(sys.stdout, sys.stdout, is_terminal=False),
         environ={"FOREBAY_ADMIN": urlsplit(rig.admin).netloc},
     )
-    return main(shlex.split(line), around)
+    return run_command_line(shlex.split(line), around)
 
 
 def _rig(origin: FakeOrigin, directory: Path) -> Rig:

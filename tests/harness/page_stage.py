@@ -17,7 +17,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from forebay_client.cli.command_context import Screen, process_context
-from forebay_client.cli.main import main
+from forebay_client.cli.command_line import run_command_line
 from harness.background_work import wait_settled
 from harness.clients import boto_client
 from harness.fake.actions import FORBIDDEN, CloseAfter
@@ -87,7 +87,7 @@ class PageStage:
             screen=Screen(sys.stdout, sys.stdout, is_terminal=False),
             environ={"FOREBAY_ADMIN": urlsplit(self._rig.admin).netloc},
         )
-        if code := main(shlex.split(line), around):
+        if code := run_command_line(shlex.split(line), around):
             print(f"exit code {code}")  # noqa: T201 # an example shows what is printed
 
     def _flush(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from forebay_client.cli.command_context import CommandContext, Screen
-from forebay_client.cli.main import main
+from forebay_client.cli.command_line import run_command_line
 
 
 class _Stream(io.StringIO):
@@ -51,7 +51,7 @@ class Typist:
             monotonic=lambda: self._now,
             sleep=self._pause,
         )
-        code = main(arguments, context)
+        code = run_command_line(arguments, context)
         return Typed(code, out.getvalue(), err.getvalue())
 
     def _pause(self, seconds: float) -> None:

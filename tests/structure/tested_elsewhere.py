@@ -20,7 +20,7 @@ client/cli/test_commands.py              client/cli/argument_types client/cli/co
 client/cli/test_commands.py              client/cli/text_tables client/cli/top_command client/cli/jobs_command
 client/cli/test_commands.py              client/cli/ls_command
 client/cli/test_commands.py              client/cli/datasets_command client/cli/advise_command
-client/cli/test_main_process.py              client/cli/deferred_interrupts client/cli/proxy_commands main
+client/cli/test_command_line.py          client/cli/deferred_interrupts client/cli/proxy_commands client/cli/main main
 client/cli/test_warm_command.py              client/cli/job_report client/cli/command_files client/cli/progress_display
 scenarios/test_pytorch.py                client/torch/connector_datasets client/torch/dataset_client
 scenarios/test_pytorch.py                client/torch/iterable_dataset client/torch/loader_hook client/torch/map_dataset

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay_client.cli.command_context import process_context
-from forebay_client.cli.main import main
+from forebay_client.cli.command_line import run_command_line
 from forebay_client.cli.run_command import hook_folder, hooked_environment, run_program
 
 
@@ -52,7 +52,7 @@ def test_a_program_that_is_not_there_has_a_shells_code(error: OSError, code: int
 
 @pytest.mark.parametrize("arguments", [(), ("--endpoint", "127.0.0.1:9000", "python", "/none/train.py")])
 def test_wrong_usage(arguments: tuple[str, ...]) -> None:
-    assert main(["run", *arguments]) == 2
+    assert run_command_line(["run", *arguments]) == 2
 
 
 def test_the_options_end_where_the_program_begins(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The command as a process: its imports, a closed pipe, an encoding that lacks a key's characters."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -60,9 +61,37 @@ def test_unencodable_keys_are_shown_as_escapes() -> None:
     assert out.splitlines()[1].endswith(rb"\u6570")
 
 
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "forebay_client.cli.command_line":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv[1:] = ["version", "--admin", "127.0.0.1:1"]
+from forebay_client.cli.main import main
+sys.exit(main())
+"""
+
+
+def test_an_interrupt_during_the_imports_prints_nothing() -> None:
+    child = start("-c", INTERRUPTED_IMPORT)
+    out, err = child.communicate(timeout=30)
+    assert (child.returncode, out, err) == (-signal.SIGINT, b"", b"")
+
+
+def test_an_ignored_interrupt_stays_ignored() -> None:
+    child = start("-c", f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{INTERRUPTED_IMPORT}")
+    out, err = child.communicate(timeout=30)
+    assert (child.returncode, out.startswith(b"forebay ")) == (0, True), err
+
+
 def test_most_commands_import_neither_rich_nor_the_proxy() -> None:
     program = (
-        "import sys; from forebay_client.cli.main import main; code = main(['version', '--admin', '127.0.0.1:1']); "
+        "import sys; from forebay_client.cli.command_line import run_command_line; "
+        "code = run_command_line(['version', '--admin', '127.0.0.1:1']); "
         "assert code == 0; heavy = {'rich', 'forebay', 'asyncio'}; "
         "print([name for name in sys.modules if name.split('.')[0] in heavy])"
     )
