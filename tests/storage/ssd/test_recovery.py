@@ -15,6 +15,7 @@ from forebay.core.events import TierFailed, unobserved
 from forebay.core.heads import NEVER_VALIDATED
 from forebay.core.names import ObjectName
 from forebay.storage.cache_origin import CacheOrigin, CacheOrigins
+from forebay.storage.ssd.directory_format import LAYOUT
 from forebay.storage.ssd.index.index import Index
 from forebay.storage.ssd.index.index_updates import IndexUpdates
 from forebay.storage.ssd.recovery import (
@@ -149,7 +150,7 @@ UNUSABLE: dict[str, Callable[[Path], object]] = {
     "garbage in FORMAT": lambda path: (path / "FORMAT").write_bytes(b"\xffgarbage"),
     "no FORMAT": lambda path: (path / "FORMAT").rename(path / "gone"),
     "nested FORMAT": lambda path: (path / "FORMAT").write_bytes(b"[" * 100_000),
-    "another layout": lambda path: (path / "FORMAT").write_text('{"layout": 99, "origin": "", "salt": ""}'),
+    "endless layout": lambda path: (path / "FORMAT").write_text('{"layout": Infinity}'),
     "no segments": lambda path: (path / "segments").rename(path / "gone"),
     "disowned": lambda path: (path / "touched").write_bytes(b"\1"),
 }
@@ -162,6 +163,18 @@ async def test_unusable_content_is_an_event_and_an_empty_tier(tmp_path: Path, da
     heard = RecordedEvents()
     tier = open_tier(tmp_path / "ssd", heard)
     assert heard.of(TierFailed)
+    assert not await is_there(tier)
+    await works(tier)
+
+
+async def test_another_layout_is_discarded_and_no_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    await filled(tmp_path / "ssd")
+    (tmp_path / "ssd" / "FORMAT").write_text('{"layout": 99}')
+    heard = RecordedEvents()
+    tier = open_tier(tmp_path / "ssd", heard)
+    assert heard.of(TierFailed) == []
+    (message,) = caplog.messages
+    assert message.endswith(f"is discarded: its layout has version 99, and this Forebay's has {LAYOUT}")
     assert not await is_there(tier)
     await works(tier)
 

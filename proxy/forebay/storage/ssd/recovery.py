@@ -37,7 +37,7 @@ from forebay.core.units import format_size
 from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.durable_files import replace_file
 from forebay.storage.run_record import NodeRun
-from forebay.storage.ssd.directory_format import DirectoryFormat
+from forebay.storage.ssd.directory_format import LAYOUT, DirectoryFormat
 from forebay.storage.ssd.index.index import INDEX_ERRORS, Index
 from forebay.storage.ssd.index.index_check import check_shared_index
 from forebay.storage.ssd.index.index_repair import repair_index
@@ -250,6 +250,11 @@ class _Recovery:
     def _kept_content(self, found: DirectoryFormat | None) -> DirectoryFormat | None:
         """Returns the format of the content while it is served for the origins; None, and says why, if it can't be."""
         directory, defect = self.directory, _defect(self.directory, found)
+        layout = directory.read_layout() if found is None else LAYOUT
+        if layout not in (None, LAYOUT):  # an upgrade, or the way back: nothing has failed
+            reason = f"its layout has version {layout}, and this Forebay's has {LAYOUT}"
+            _log.warning("%s", _discarding(directory, reason))
+            return None
         if defect is not None:
             self.observe(TierFailed("ssd", "open", _discarding(directory, defect)))
             return None
@@ -304,7 +309,7 @@ def _defect(directory: SsdDirectory, found: DirectoryFormat | None) -> str | Non
     if read_mark(directory.references) == DISOWNED:
         return "it was disowned, as a removal could not be recorded"
     if found is None:
-        return "its FORMAT is missing, damaged or of another layout" if directory.index.exists() else None
+        return "its FORMAT is missing or damaged" if directory.index.exists() else None
     return None if directory.segments.is_dir() else "a folder is missing"
 
 

@@ -138,6 +138,13 @@ class SsdDirectory:
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
+    def read_layout(self) -> int | None:
+        """Reads the version of the layout from FORMAT; None if FORMAT is missing or damaged."""
+        try:
+            return int(json.loads(self._format.read_bytes())["layout"])
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            return None
+
     def initialise(self, origins: CacheOrigins) -> DirectoryFormat:
         """Begins with no content. Raises OSError."""
         self.segments.mkdir(mode=0o700, exist_ok=True)
