@@ -1,6 +1,6 @@
 """The calls by which this process changes files, each a point with a name: `before replace jobs/state/job_store`,
 `after fsync storage/run_record`. The name is that of the module of Forebay that makes the call, or has a library make
-it.
+it. So are calls that open files, in modules that change some.
 
     interpreter ──each call of a C function──> FileCalls ──point──> a function, which may kill the process, or fail it
 
@@ -23,18 +23,20 @@ from typing import Any, Final
 import lmdb
 
 import forebay
+from forebay.jobs.plans.plan_files import exchange_names
+from harness.changed_files import OPENING
 
 _ROOT: Final = str(Path(forebay.__file__).parent) + "/"
 _POSIX: Final = frozenset(
     {
         *("ftruncate", "truncate", "posix_fallocate", "pwrite", "pwritev", "write", "writev", "fsync", "fdatasync"),
-        *("link", "mkdir", "remove", "rename", "replace", "rmdir", "symlink", "unlink"),
+        *("link", "mkdir", "open", "remove", "rename", "replace", "rmdir", "symlink", "unlink"),
     }
 )
-_OF_FILES: Final = frozenset({"write", "flush", "close", "truncate"})
+_OF_FILES: Final = frozenset({"write", "flush", "close", "truncate", "__exit__"})
 _OF_TRANSACTIONS: Final = frozenset({"commit", "__exit__"})
 """Of LMDB, by which the index is written."""
-_THROUGH: Final = ("storage/durable_files", "storage/journal/journal_files")
+_THROUGH: Final = ("storage/durable_files", "storage/file_sums", "storage/journal/journal_files")
 """Modules that make calls for others: the point has the name of their caller."""
 _ELSEWHERE: Final = ("server/http", "server/shared_memory", "server/telemetry", "peers/", "core/")
 """What these write to are sockets, memory and logs."""
@@ -62,28 +64,37 @@ class FileCalls:
             threading.setprofile(None)
 
     def _profile(self, frame: FrameType, event: str, called: Any) -> None:
-        if event not in {"c_call", "c_return"} or not _changes_files(called):
+        if event in {"c_call", "c_return"}:
+            verb, is_before = _verb_of(called), event == "c_call"
+        elif event in {"call", "return"} and frame.f_code is exchange_names.__code__:  # which ctypes calls, unreported
+            verb, is_before = "exchange", event == "call"
+        else:
             return
-        module = _module_of(frame)
-        if module is not None:
-            verb = called.__name__ if called.__name__ != "__exit__" else "commit"
-            self._at(f"{'before' if event == 'c_call' else 'after'} {verb} {module}")
+        module = module_of(frame) if verb is not None else None
+        if module is not None and (verb != "open" or module in OPENING):
+            self._at(f"{'before' if is_before else 'after'} {verb} {module}")
 
 
-def _changes_files(called: Any) -> bool:
+def _verb_of(called: Any) -> str | None:
+    """Returns what a call does; None: it changes no file."""
     if not isinstance(called, BuiltinFunctionType):
-        return False
-    of = called.__self__
-    if getattr(of, "__name__", "") == "posix":
-        return called.__name__ in _POSIX
+        return None
+    of, name = called.__self__, called.__name__
+    match getattr(of, "__name__", ""):
+        case "posix":
+            return name if name in _POSIX else None
+        case "_io":
+            return name if name == "open" else None
     if isinstance(of, lmdb.Transaction):
-        return called.__name__ in _OF_TRANSACTIONS
+        return "commit" if name in _OF_TRANSACTIONS else None
     if of is sys.stderr or not isinstance(of, io.FileIO | io.BufferedWriter | io.TextIOWrapper):
-        return False
-    return called.__name__ in _OF_FILES
+        return None
+    is_read_only = getattr(of, "mode", "w") in {"r", "rb"}
+    return name.replace("__exit__", "close") if name in _OF_FILES and not is_read_only else None
 
 
-def _module_of(frame: FrameType | None) -> str | None:
+def module_of(frame: FrameType | None) -> str | None:
+    """Returns the module of Forebay that makes a call, or has a library make it; None: no file is changed so."""
     while frame is not None:
         module = _forebay_module(frame.f_code.co_filename)
         if module is not None and module not in _THROUGH:

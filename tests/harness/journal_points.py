@@ -3,12 +3,15 @@
 PointedFiles ──name──> a function, which may kill the process, or fail the call
 """
 
+import errno
 import os
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from threading import Lock
 from typing import Final
+
+import lmdb
 
 from forebay.core.buffers import Buffer
 from forebay.storage.journal.journal_files import JournalFiles
@@ -136,7 +139,7 @@ class KillAt:
 
 class FailOnce:
     """Fails the n-th time, from 0, that a point is reached, with this errno. A name of None counts all of them that
-    come before a call, but those that close a file; an `nth` of None fails nothing."""
+    come before a call, but those that close a file; an `nth` of None fails nothing. LMDB has errors of its own."""
 
     def __init__(self, name: str | None, nth: int | None, error: int) -> None:
         self._name, self._nth, self._error = name, nth, error
@@ -144,12 +147,18 @@ class FailOnce:
         self._lock = Lock()
 
     def __call__(self, name: str) -> None:
-        if self._name not in {None, name} or not name.startswith("before") or name.startswith("before close"):
+        if self._name != name and (self._name is not None or not _can_fail(name)):
             return
         with self._lock:
             count, self._count = self._count, self._count + 1
         if count == self._nth:
+            if " commit " in name:
+                raise (lmdb.DiskError if self._error == errno.ENOSPC else lmdb.Error)(os.strerror(self._error))
             raise OSError(self._error, os.strerror(self._error))
+
+
+def _can_fail(name: str) -> bool:
+    return name.startswith("before") and not name.startswith("before close")
 
 
 def _kind(path: str) -> str:

@@ -16,7 +16,10 @@ _OF_OS: Final = frozenset(
 )
 _OF_PATHS: Final = frozenset({"mkdir", "rename", "rmtree", "unlink", "write_bytes", "write_text"})
 _FUNCTIONS: Final = frozenset(
-    {"NamedTemporaryFile", "TemporaryFile", "mkdtemp", "remove_body", "replace_file", "sync_directory"}
+    {
+        *("NamedTemporaryFile", "TemporaryFile", "make_directory", "mkdtemp", "remove_body", "remove_unneeded"),
+        *("replace_file", "sync_directory", "write_sums"),
+    }
 )
 _WRITING: Final = frozenset("wax+")
 

@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import os
 from pathlib import Path
 
@@ -6,11 +7,14 @@ import pytest
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
+from forebay.core.errors import SsdUnusable
 from forebay.core.events import AdmissionThrottled, BlocksAdmitted, BlocksEvicted, CorruptionFound, TierFailed
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.ssd.recovery import SsdOptions
 from forebay.storage.ssd.segments.record import SLICE, header_size
 from forebay.storage.tier_contract import Busy, Miss
+from harness.file_calls import FileCalls
+from harness.journal_points import FailOnce
 from harness.ssd_rig import (
     MIB,
     NOW,
@@ -528,4 +532,28 @@ async def test_a_head_is_written_though_its_block_is_not(tmp_path: Path) -> None
     await tier.flush()
     assert heard.of(AdmissionThrottled), "a batch turns over a share of a small tier only"
     assert [tier.head(name) for name, _ in heads] == [head for _, head in heads]
+    await tier.close()
+
+
+async def test_any_call_may_fail_while_a_tier_opens(tmp_path: Path) -> None:
+    """The tier can't be used, at the worst, and is there once the call succeeds."""
+    path, block, length, calls = tmp_path / "ssd", block_id("k"), 1000, list[str]()
+    tier = open_tier(path)
+    await commit_blocks(tier, (block, length))
+    await tier.close()
+    with FileCalls(calls.append).watched():
+        tier = open_tier(path)
+    await tier.close()
+    unusable = 0
+    for nth in range(sum(call.startswith("before") for call in calls)):
+        with FileCalls(FailOnce(None, nth, errno.EIO)).watched():
+            try:
+                tier = open_tier(path)
+            except SsdUnusable:
+                unusable += 1
+                continue
+        await tier.close()
+    assert unusable > 5
+    tier = open_tier(path)
+    assert await read_block(tier, block, length) == content_of(block, length)
     await tier.close()

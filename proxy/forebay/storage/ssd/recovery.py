@@ -177,10 +177,15 @@ def close_directory(opened: OpenDirectory) -> None:
             opened.index.sync()
             write_state(opened.directory.state, opened.state.closed(opened.run.id))
     finally:
-        opened.segments.close()
-        opened.index.close()
-        opened.references.close()
-        opened.directory.release()
+        abandon_directory(opened)
+
+
+def abandon_directory(opened: OpenDirectory) -> None:
+    """Closes the directory, and records nothing: the next opening follows an unclean end."""
+    opened.segments.close()
+    opened.index.close()
+    opened.references.close()
+    opened.directory.release()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from typing import Final, Self, TypeVar
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
+from forebay.core.errors import SsdUnusable
 from forebay.core.events import AdmissionRefused, AdmissionThrottled, Observe, TierFailed, unobserved
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
@@ -31,11 +32,17 @@ from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.block_reads import BlockReader
 from forebay.storage.ssd.head_reads import HeadReader
 from forebay.storage.ssd.index.head_codec import NamedHead
-from forebay.storage.ssd.index.index import INDEX_ERRORS
+from forebay.storage.ssd.index.index import DAMAGE, INDEX_ERRORS
 from forebay.storage.ssd.index.stored_objects import StoredObject, StoredObjects
 from forebay.storage.ssd.reclaim.ssd_pins import SsdPins
 from forebay.storage.ssd.reclaim.ssd_pools import PoolBytes, SsdPools
-from forebay.storage.ssd.recovery import OpenDirectory, SsdOptions, close_directory, open_directory
+from forebay.storage.ssd.recovery import (
+    OpenDirectory,
+    SsdOptions,
+    abandon_directory,
+    close_directory,
+    open_directory,
+)
 from forebay.storage.ssd.segments.addressing import GENERATION
 from forebay.storage.ssd.segments.record import MAX_LENGTH, record_size
 from forebay.storage.ssd.segments.segment_label import PLAIN
@@ -108,7 +115,13 @@ class SsdTier:
         reclaimed. Raises SsdUnusable if the directory can't be used at all; if its index is damaged, that is rebuilt.
         """
         opened = open_directory(path, capacity, origins, clock, observe, run, family=family)
-        return cls(opened, observe, options or SsdOptions(), clock, pins)
+        try:
+            return cls(opened, observe, options or SsdOptions(), clock, pins)
+        except INDEX_ERRORS as error:
+            if isinstance(error, DAMAGE):
+                opened.references.suspect()
+            abandon_directory(opened)
+            raise SsdUnusable(f"{path}: {error}") from error
 
     # Heads
 
