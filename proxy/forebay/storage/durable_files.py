@@ -25,6 +25,14 @@ def replace_file(path: Path, content: bytes) -> None:
     sync_directory(path.parent)
 
 
+def make_directory(path: Path) -> None:
+    """Makes a directory, if it is not there, and those above it. They are there after a power cut. Raises OSError."""
+    created = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for each in created:
+        sync_directory(each.parent)
+
+
 def sync_directory(path: Path) -> None:
     """Makes a directory's entries durable: created, renamed and removed ones. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

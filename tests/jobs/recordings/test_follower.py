@@ -1,6 +1,9 @@
 """The follower: the rest of a recording becomes a plan, from where its reader is, and ends when the reader parts."""
 
 import asyncio
+import errno
+
+import pytest
 
 from forebay.core.events import ReaderKey
 from forebay.core.task_registry import TaskRegistry
@@ -72,7 +75,7 @@ class FollowRig:
         self.counts: list[str] = []
         self.file_read = asyncio.Event()
         self.file_read.set()
-        self.is_there = True
+        self.failure: OSError | None = None
         self.position = 0
         """Of each reader."""
         self.follower = Follower(
@@ -81,8 +84,8 @@ class FollowRig:
 
     async def _read(self, _: Recording) -> bytes:
         await self.file_read.wait()
-        if not self.is_there:
-            raise FileNotFoundError
+        if self.failure is not None:
+            raise self.failure
         return FILE
 
     def start(self) -> PlanStart:
@@ -174,11 +177,14 @@ async def test_a_reader_that_parts_while_the_file_is_read_has_no_plan() -> None:
     assert (rig.plans.begun, rig.follower.running) == ([], 0)
 
 
-async def test_a_recording_that_was_dropped_is_no_plan() -> None:
+@pytest.mark.parametrize("failure", [FileNotFoundError(), OSError(errno.EIO, "I/O error")], ids=["gone", "EIO"])
+async def test_a_recording_that_can_not_be_read_is_no_plan(failure: OSError, caplog: pytest.LogCaptureFixture) -> None:
     rig = FollowRig()
-    rig.is_there = False
+    rig.failure = failure
     await rig.follow()
     assert rig.plans.begun == []
+    said = ["the recording name can't be followed: I/O error"] if failure.errno else []
+    assert caplog.messages == said
 
 
 async def test_so_many_recordings_are_followed_at_once() -> None:

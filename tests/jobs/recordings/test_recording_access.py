@@ -1,5 +1,6 @@
 """Recordings as the other workers reach them: every method by a call does what it does here."""
 
+import errno
 import json
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from forebay.jobs.recordings.recording_access import (
 )
 from forebay.peers.frames import Document
 from forebay.protocol.recordings.recording_page import RecordingPage
+from harness.file_calls import FileCalls
+from harness.journal_points import FailOnce
 from harness.loader_orders import index_of, sample_keys, whole_reads
 from harness.numbered_reads import NumberedReader
 from harness.recording_content import recording_of
@@ -25,6 +28,13 @@ FILE = recording_of(sample_keys(50))
 
 def names_in(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
+
+
+def take_away(directory: Path) -> None:
+    """The file of the recording can't be read."""
+    [file] = directory.glob("*.recording")
+    file.unlink()
+    file.mkdir()
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
@@ -51,6 +61,30 @@ async def test_a_recording_is_stored_named_read_and_removed(tmp_path: Path, is_r
     assert await access.remove("bucket", "shared", "")
     assert names_in(tmp_path) == ["lock"]
     assert await access.infos() == []
+    await catalogue.close()
+
+
+async def test_a_recording_that_can_not_be_removed_stays(tmp_path: Path) -> None:
+    fail = FailOnce("before unlink jobs/recordings/recording_files", 0, errno.EIO)
+    catalogue = RecordingCatalogue(tmp_path, 1 << 20, TaskRegistry(), lambda: 1_000_000.0)
+    access = LocalRecordings(catalogue, lambda: None, lambda _: None, lambda _: None)
+    with FileCalls(fail).watched():  # the thread of the files begins in here
+        await access.store("bucket", "name", "user", FILE)
+        with pytest.raises(Throttled, match="can't be removed: Input/output error"):
+            await access.remove("bucket", "name", "user")
+    assert await access.content("bucket", "name", "user") == FILE
+    assert await access.remove("bucket", "name", "user")
+    assert (await access.infos(), names_in(tmp_path)) == ([], ["lock"])
+    await catalogue.close()
+
+
+async def test_a_recording_that_can_not_be_read_is_refused(tmp_path: Path) -> None:
+    catalogue = RecordingCatalogue(tmp_path, 1 << 20, TaskRegistry(), lambda: 1_000_000.0)
+    access = LocalRecordings(catalogue, lambda: None, lambda _: None, lambda _: None)
+    await access.store("bucket", "name", "user", FILE)
+    take_away(tmp_path)
+    with pytest.raises(Throttled, match="can't be read: Is a directory"):
+        await access.content("bucket", "name", "user")
     await catalogue.close()
 
 

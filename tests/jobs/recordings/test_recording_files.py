@@ -1,13 +1,17 @@
 """The files of recordings: what a process has written the next one finds, also after a kill."""
 
+import errno
 import json
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from forebay.jobs.recordings.recording import Recording
 from forebay.jobs.recordings.recording_files import RecordingFiles
 from forebay.protocol.recordings.recording_page import RecordingPage
+from harness.file_calls import FileCalls
+from harness.journal_points import FailOnce
 from harness.loader_orders import index_of, sample_keys, whole_reads
 from harness.numbered_reads import NumberedReader
 from harness.recording_content import filtered, keys_in, recording_of
@@ -119,6 +123,23 @@ def test_a_damaged_recording_goes_and_others_stay(tmp_path: Path, suffix: str, c
     files.close()
 
 
+@pytest.mark.parametrize("nth", range(4))
+def test_one_that_can_not_be_removed_hides_no_other(tmp_path: Path, nth: int, caplog: pytest.LogCaptureFixture) -> None:
+    files = RecordingFiles(tmp_path)
+    for recording_id in ("0" * 16, "1" * 16):
+        recording = new_recording(recording_id)
+        record_pages(files, recording)
+        end(files, recording)
+    (tmp_path / f"{'0' * 16}.json").write_bytes(b"{")
+    with FileCalls(FailOnce("before unlink jobs/recordings/recording_names", nth, errno.EIO)).watched():
+        files, found = reopened(files, tmp_path)
+    assert [each.id for each in found] == ["1" * 16]
+    assert [text for text in caplog.messages if "can't be removed: Input/output error" in text]
+    files, found = reopened(files, tmp_path)
+    assert ([each.id for each in found], list(tmp_path.glob("0*"))) == (["1" * 16], [])
+    files.close()
+
+
 def test_a_whole_file_is_kept_as_it_is(tmp_path: Path) -> None:
     files, recording = RecordingFiles(tmp_path), new_recording()
     content = recording_of(KEYS)
@@ -181,7 +202,7 @@ def test_anchors_that_divide_by_nothing_are_damaged(tmp_path: Path) -> None:
     files, recording = RecordingFiles(tmp_path), new_recording()
     record_pages(files, recording)
     end(files, recording)
-    (tmp_path / f"{recording.id}.anchors").write_bytes(bytes(20))
+    (tmp_path / f"{recording.id}.anchors").write_bytes(bytes(20) + crc32(bytes(20)).to_bytes(4, "little"))
     files, found = reopened(files, tmp_path)
     assert found == []
     files.close()

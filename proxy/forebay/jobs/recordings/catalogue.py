@@ -124,8 +124,7 @@ class RecordingCatalogue:
         """Begins a recording."""
         now = self._clock()
         recording_id = self._new_id()
-        began = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
-        name = automatic_name(began, recording_id)
+        name = automatic_name(datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ"), recording_id)
         recording = Recording(recording_id, bucket, name, principal, track, "recording", now, run, epoch)
         self._recordings[recording_id] = recording
         self._waiting.begin(recording)
@@ -208,7 +207,6 @@ class RecordingCatalogue:
     async def _add(self, bucket: str, name: str, principal: str, found: FilteredRecording) -> Recording:
         previous = self.find(bucket, name, principal)
         self._check_saved(len(found.content), previous)
-        now = self._clock()
         recording_id = self._new_id()
         recording = Recording(
             recording_id,
@@ -220,7 +218,7 @@ class RecordingCatalogue:
             found.began,
             recording_id,
             1,
-            ended=now,
+            ended=self._clock(),
             reads=found.reads,
             size=found.size,
             file_size=len(found.content),
@@ -230,7 +228,7 @@ class RecordingCatalogue:
             await self._change(lambda files: files.create(recording, found.content))
         except OSError as error:
             await self._change(lambda files: files.remove(recording_id))
-            raise self._not_kept(error) from None
+            raise self._refused("kept", error) from None
         if previous is not None:
             self.remove(previous)
         self._recordings[recording_id] = recording
@@ -250,7 +248,7 @@ class RecordingCatalogue:
                 await self._change(lambda files: files.save(recording))
             except OSError as error:
                 recording.state, recording.name, recording.principal = before
-                raise self._not_kept(error) from None
+                raise self._refused("kept", error) from None
             if previous is not None and previous is not recording:
                 self.remove(previous)
             return recording
@@ -261,6 +259,16 @@ class RecordingCatalogue:
             self.version += 1
             if self._waiting.forget(recording):
                 self._write(recording, lambda files: files.remove(recording.id))
+
+    async def delete(self, recording: Recording) -> None:
+        """Removes a recording so that it never comes back. Raises Throttled, and leaves it, if the disk fails."""
+        try:
+            await self._change(lambda files: files.delete(recording.id))
+        except OSError as error:
+            raise self._refused("removed", error) from None
+        self._waiting.forget(recording)
+        self._recordings.pop(recording.id, None)
+        self.version += 1
 
     async def settle(self) -> None:
         """Waits until files and sizes are those of all that was recorded and removed so far."""
@@ -288,9 +296,9 @@ class RecordingCatalogue:
                 break
         return excess <= 0
 
-    def _not_kept(self, error: OSError) -> Throttled:
-        _log.warning("a recording can't be kept in %s: %s", self._directory, error.strerror)
-        return Throttled(f"the recording can't be kept: {error.strerror}")
+    def _refused(self, change: str, error: OSError) -> Throttled:
+        _log.warning("a recording can't be %s in %s: %s", change, self._directory, error.strerror)
+        return Throttled(f"the recording can't be {change}: {error.strerror}")
 
     # The thread
 

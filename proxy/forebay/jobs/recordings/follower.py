@@ -11,6 +11,7 @@ The plan has everything else: its reader's position, the horizon, and the reader
 whose reads were recorded has no part in that.
 """
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
@@ -26,6 +27,8 @@ from forebay.jobs.recordings.recording_entries import RecordingEntries
 
 MAX_FOLLOWED: Final = 8
 """Recordings that are followed at once; each has its file in memory."""
+
+_log = logging.getLogger(__name__)
 
 
 class FollowedPlans(Protocol):
@@ -118,6 +121,9 @@ class Follower:
         try:
             content = await self._read(recording)
         except FileNotFoundError:  # it was dropped meanwhile
+            return
+        except OSError as error:
+            _log.warning("the recording %s can't be followed: %s", recording.name, error.strerror)
             return
         if self._current.get(reader) is not current:  # it has parted, or was at its end, meanwhile
             return

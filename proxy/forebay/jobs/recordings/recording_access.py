@@ -65,7 +65,7 @@ class RecordingAccess(Protocol):
         ...
 
     async def remove(self, bucket: str, name: str, principal: str) -> bool:
-        """Removes a recording. Returns whether there was one."""
+        """Removes a recording. Returns whether there was one. Raises Throttled, and leaves it, if the disk fails."""
         ...
 
 
@@ -102,8 +102,11 @@ class LocalRecordings:
             return None
         try:
             return await self._catalogue.read(recording)
-        except FileNotFoundError:  # it was removed meanwhile
+        except FileNotFoundError:  # it was removed meanwhile, or is damaged
+            self._catalogue.remove(recording)
             return None
+        except OSError as error:
+            raise Throttled(f"the recording can't be read: {error.strerror}") from None
 
     async def store(self, bucket: str, name: str, principal: str, content: bytes) -> RecordingInfo:
         """Keeps the content in a file."""
@@ -130,8 +133,7 @@ class LocalRecordings:
         recording = self._catalogue.find(bucket, name, principal)
         if recording is not None:
             self._leave(recording)
-            self._catalogue.remove(recording)
-            await self._catalogue.settle()  # what was removed must not come back after a kill
+            await self._catalogue.delete(recording)
         return recording is not None
 
     def _latest(self, bucket: str) -> Recording | None:

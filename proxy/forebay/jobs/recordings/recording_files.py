@@ -6,11 +6,11 @@
                 ID.tail          while it is made: u64 reads that the file above has; then a file with those behind them
                 ID.json          what else is known of it (jobs.recordings.recording), written when that changes
                 ID.anchors       u64 threshold, u64 reads, u32 count; then the hashes of the anchors, and their
-                                 positions, u32 each (policy.anchor_index)
+                                 positions, u32 each (policy.anchor_index); CRC-32 of all that, u32
 
 What a node records itself has numbers in place of names, and is put together where it is read or saved. A few pages
-wait in memory until the tail is written. Nothing is fsync'ed: a recording that a power cut damages is found out by its
-checksums, and cut or dropped.
+wait in memory until the tail is written. What a client has sent or named is fsync'ed; what a node records is not: a
+recording that a power cut damages is found out by its checksums, and cut or dropped.
 """
 
 import errno
@@ -25,19 +25,24 @@ from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 from forebay.core.cooperative import run_to_completion
 from forebay.core.errors import MalformedRecording
 from forebay.jobs.recordings.recording import MIN_READS, Recording, recording_from
 from forebay.jobs.recordings.recording_filter import filter_recording
-from forebay.jobs.recordings.recording_names import RecordingNames
+from forebay.jobs.recordings.recording_names import RecordingNames, remove_unneeded
 from forebay.policy.anchor_index import AnchorIndex
 from forebay.protocol.recordings.numbered_page import NumberedSection
 from forebay.protocol.recordings.recording_file import RecordingDecoder, RecordingEncoder, RecordingHeader
 from forebay.protocol.recordings.recording_page import RecordingPage
+from forebay.storage.durable_files import make_directory, sync_directory
 
 _ANCHORS: Final = struct.Struct("<QQI")
+_CRC: Final = struct.Struct("<I")
 _BEHIND: Final = struct.Struct("<Q")
+_SUFFIXES: Final = (".json", ".anchors", ".recording", ".tail")
+"""Of the files of a recording, the one first without which there is none."""
 _ID: Final = re.compile("[0-9a-f]{16}")
 MAX_WAITING: Final = 4
 """Pages of a recording that wait in memory."""
@@ -64,7 +69,7 @@ class RecordingFiles:
     """A locked directory. Raises OSError if it can't be made, or another process uses it."""
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(directory)
         self._directory = directory
         self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -76,6 +81,8 @@ class RecordingFiles:
         self._growing: dict[str, _Growing] = {}
         self._used: dict[str, list[str]] = {}
         """The names of each recording that needs any."""
+        self._unverified: set[str] = set()
+        """Ended recordings of earlier processes that were not read yet."""
 
     def close(self) -> None:
         """Unlocks the directory."""
@@ -99,6 +106,7 @@ class RecordingFiles:
                 else:
                     recording.index = self._read_anchors(recording.id)
                     recording.file_size = self._path(recording.id).stat().st_size
+                    self._unverified.add(recording.id)
             except (OSError, ValueError, TypeError, MalformedRecording) as reason:
                 _log.warning("the recording %s is dropped: %s", path, reason)
                 self.remove(path.stem)
@@ -108,7 +116,7 @@ class RecordingFiles:
         for path in self._directory.iterdir():
             is_left = path.suffix in {".recording", ".anchors"} and path.stem not in known
             if is_left or path.suffix in {".new", ".tail"}:
-                path.unlink(missing_ok=True)
+                remove_unneeded(path)
         self.names.remove_unused()
         self.names.forget_loaded()
         return found
@@ -200,12 +208,13 @@ class RecordingFiles:
         return len(chunk)
 
     def create(self, recording: Recording, content: bytes) -> None:
-        """Makes the files of a whole recording."""
+        """Makes the files of a whole recording, durable when it returns."""
         self._replace(self._path(recording.id), content)
         self._release_names(recording.id)
         recording.names.clear()
         self._write_anchors(recording)
         self.write_document(recording)
+        self._sync(recording.id)
 
     def write_document(self, recording: Recording) -> None:
         """Writes its facts."""
@@ -213,12 +222,14 @@ class RecordingFiles:
         self._replace(path, json.dumps(recording.to_document()).encode())
 
     def read(self, recording_id: str) -> bytes:
-        """Returns the whole file, with its names in itself. Raises OSError."""
+        """Returns the whole file, with its names in itself. Raises OSError, and FileNotFoundError if it is damaged."""
         content = self._path(recording_id).read_bytes()
-        if recording_id not in self._used:
+        if recording_id not in self._used and recording_id not in self._unverified:
             return content
         try:
-            return _joined(self._decoder(content))
+            verified = _joined(self._decoder(content))
+            self._unverified.discard(recording_id)
+            return verified if recording_id in self._used else content
         except MalformedRecording as malformed:
             _log.warning("the recording %s can't be read: %s", recording_id, malformed)
             raise FileNotFoundError(errno.ENOENT, "the recording is damaged") from None
@@ -226,7 +237,7 @@ class RecordingFiles:
             self.names.forget_loaded()
 
     def save(self, recording: Recording) -> None:
-        """Releases the file of names of an ended recording, and writes its facts."""
+        """Releases the file of names of an ended recording, and writes its facts, durable when it returns."""
         if recording.names:
             content = self.read(recording.id)
             self._replace(self._path(recording.id), content)
@@ -234,6 +245,13 @@ class RecordingFiles:
             recording.names.clear()
             recording.file_size = len(content)
         self.write_document(recording)
+        self._sync(recording.id)
+
+    def _sync(self, recording_id: str) -> None:
+        for suffix in _SUFFIXES[:3]:
+            with (self._directory / f"{recording_id}{suffix}").open("rb") as file:
+                os.fsync(file.fileno())
+        sync_directory(self._directory)
 
     def _decoder(self, content: bytes) -> RecordingDecoder:
         return RecordingDecoder(content, self.names.find)
@@ -243,11 +261,17 @@ class RecordingFiles:
             self.names.release(names_id)
 
     def remove(self, recording_id: str) -> None:
-        """Removes the existing files of a recording."""
+        """Removes the existing files of a recording. One that can't be removed is logged; `load` tries it again."""
         self._growing.pop(recording_id, None)
         self._release_names(recording_id)
-        for suffix in (".json", ".anchors", ".recording", ".tail"):
-            (self._directory / f"{recording_id}{suffix}").unlink(missing_ok=True)
+        for suffix in _SUFFIXES:
+            remove_unneeded(self._directory / f"{recording_id}{suffix}")
+
+    def delete(self, recording_id: str) -> None:
+        """Removes a recording so that it does not come back, also after a power cut. Raises OSError."""
+        (self._directory / f"{recording_id}{_SUFFIXES[0]}").unlink(missing_ok=True)
+        sync_directory(self._directory)
+        self.remove(recording_id)
 
     def _salvage(self, recording: Recording) -> None:
         content = self._path(recording.id).read_bytes()
@@ -300,14 +324,15 @@ class RecordingFiles:
                 column.byteswap()
         head = _ANCHORS.pack(index.threshold, index.count, len(columns[0]))
         content = b"".join([head, *(column.tobytes() for column in columns)])
-        self._replace(self._directory / f"{recording.id}.anchors", content)
+        self._replace(self._directory / f"{recording.id}.anchors", content + _CRC.pack(crc32(content)))
 
     def _read_anchors(self, recording_id: str) -> AnchorIndex:
         content = (self._directory / f"{recording_id}.anchors").read_bytes()
+        content, crc = content[: -_CRC.size], content[-_CRC.size :]
         if len(content) < _ANCHORS.size:
             raise ValueError("its anchors are cut short")
         threshold, reads, count = _ANCHORS.unpack_from(content)
-        if len(content) != _ANCHORS.size + 8 * count or not threshold:
+        if crc != _CRC.pack(crc32(content)) or len(content) != _ANCHORS.size + 8 * count or not threshold:
             raise ValueError("its anchors are damaged")
         columns = array("I")
         columns.frombytes(content[_ANCHORS.size :])

@@ -6,6 +6,7 @@ The numbers of reads in a worker's log (core.read_log) are used as they are, so 
 A file goes when no recording needs it; names that are read again are then written anew, to another.
 """
 
+import logging
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -19,6 +20,8 @@ from forebay.protocol.recordings.recording_page import PAGE_READS, RecordingPage
 
 MAX_LOADED: Final = 2
 """Files of names, each of up to some 20 MiB, that are in memory while a recording is read."""
+
+_log = logging.getLogger(__name__)
 
 
 class _Names:
@@ -91,13 +94,13 @@ class RecordingNames:
         if not names.uses:
             del self._files[names_id]
             self._loaded.pop(names_id, None)
-            self._path(names_id).unlink(missing_ok=True)
+            remove_unneeded(self._path(names_id))
 
     def remove_unused(self) -> None:
         """Removes files that an earlier process has left and no recording needs."""
         for path in self._directory.glob("*.names"):
             if path.stem not in self._files:
-                path.unlink(missing_ok=True)
+                remove_unneeded(path)
 
     def find(self, names_id: bytes) -> ReadColumns:
         """Returns the names of a file. Raises MalformedRecording."""
@@ -132,6 +135,14 @@ class RecordingNames:
 
     def _path(self, names_id: str) -> Path:
         return self._directory / f"{names_id}.names"
+
+
+def remove_unneeded(path: Path) -> None:
+    """Removes a file that no recording needs, if it is there. One that can't be removed is logged, and stays."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        _log.warning("%s can't be removed: %s", path, error.strerror)
 
 
 def _names_in(content: bytes) -> ReadColumns:
