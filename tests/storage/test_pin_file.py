@@ -41,6 +41,22 @@ def test_a_damaged_file_counts_as_none(tmp_path: Path, content: bytes, caplog: p
     assert "nothing is pinned" in caplog.text
 
 
+@pytest.mark.parametrize("damage", ["content", "unreadable"])
+def test_pins_that_were_not_found_stay_beside_later_ones(tmp_path: Path, damage: str) -> None:
+    path, aside = tmp_path / "pins.json", tmp_path / "pins.json.damaged"
+    if damage == "content":
+        path.write_bytes(b"[")
+    else:
+        path.mkdir()
+    file = PinFile(path)
+    assert file.load() == ()
+    assert path.exists(), "a start alone changes nothing"
+    file.save(PINS[:1])
+    assert aside.is_dir() if damage == "unreadable" else aside.read_bytes() == b"["
+    file.save(PINS)
+    assert (file.load(), aside.is_dir()) == (PINS, damage == "unreadable")
+
+
 def test_without_a_path_nothing_is_kept() -> None:
     file = PinFile(None)
     file.save(PINS)

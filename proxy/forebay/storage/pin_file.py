@@ -3,18 +3,19 @@
     {"version": 1, "pins": [{"bucket": ..., "prefix": ..., "since": ..., "objects": ..., "size": ...}, ...]}
 
 Replaced as a whole, so that a reader sees the old pins or the new ones. A damaged file counts as empty: pinned objects
-are then kept as all others are.
+are then kept as all others are. It stays until other pins are set, and then beside them, as `NAME.damaged`.
 """
 
 import json
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from forebay.policy.pins import Pin
-from forebay.storage.durable_files import replace_file
+from forebay.storage.durable_files import make_directory, replace_file
 
 VERSION: Final = 1
 
@@ -26,26 +27,32 @@ class PinFile:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
+        self._is_unread = False
+        """Whether the file has pins, perhaps, that were not found."""
 
     def load(self) -> tuple[Pin, ...]:
         """Returns the pins; none if the file is missing or damaged, which is logged."""
+        found: tuple[Pin, ...] = ()
+        self._is_unread = True
         try:
-            content = self.path.read_bytes() if self.path is not None else None
+            found = _decode(json.loads(self.path.read_bytes())) if self.path is not None else ()
+            self._is_unread = False
         except FileNotFoundError:
-            return ()
+            self._is_unread = False
         except OSError as error:
             _log.error("pins: %s can't be read, nothing is pinned: %s", self.path, error.strerror)
-            return ()
-        try:
-            return _decode(json.loads(content)) if content is not None else ()
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             _log.error("pins: %s is damaged, nothing is pinned: %r", self.path, error)
-            return ()
+        return found
 
     def save(self, pins: Iterable[Pin]) -> None:
         """Replaces the pins. Raises OSError."""
         if self.path is not None:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directory(self.path.parent)
+            if self._is_unread:
+                with suppress(FileNotFoundError):
+                    self.path.replace(self.path.with_name(f"{self.path.name}.damaged"))
+                self._is_unread = False
             document = {"version": VERSION, "pins": [asdict(pin) for pin in pins]}
             replace_file(self.path, json.dumps(document).encode())
 

@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Final
 
 from forebay.storage.cache_origin import CacheOrigin, origin_fingerprint
-from forebay.storage.durable_files import sync_directory
+from forebay.storage.durable_files import make_directory, sync_directory
 
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
@@ -114,7 +114,7 @@ def begin_run(state_dir: str | None, *origins: CacheOrigin) -> NodeRun:
     doubt, is_stale = "", False
     for path in paths:  # each, whatever becomes of the others
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directory(path.parent)
             recorded = _replace(path, run)
         except OSError as error:
             doubt = f"the run record {path} can't be written: {error.strerror}"

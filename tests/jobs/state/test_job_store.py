@@ -1,12 +1,17 @@
 """Records of jobs: what a process writes, the next one reads; what is damaged costs the record alone."""
 
+import errno
 import json
 import threading
 from pathlib import Path
 
+import pytest
+
 from forebay.jobs.state.inventory import PAGE_OBJECTS, Inventory, InventoryEntry
 from forebay.jobs.state.job_progress import WarmUpFailure
 from forebay.jobs.state.job_store import JobRecord, JobStore
+from harness.file_calls import FileCalls
+from harness.journal_points import FailOnce
 
 FAILURES = [WarmUpFailure("b", f"k\n{number}", "why") for number in range(5)]
 
@@ -87,6 +92,41 @@ def test_a_record_that_is_not_understood_is_none(tmp_path: Path) -> None:
     for text in ("{", "[]", json.dumps({"version": 2, "failures": 0}), json.dumps({"version": 1})):
         file.write_text(text)
         assert record.load() is None
+
+
+def test_a_record_that_can_not_be_read_is_no_damaged_one(tmp_path: Path) -> None:
+    record = JobStore(tmp_path).create("a1")
+    assert record is not None
+    (tmp_path / "a1" / "record.json").mkdir()
+    with pytest.raises(IsADirectoryError):
+        record.load()
+
+
+def test_a_kill_while_an_inventory_is_replaced_leaves_one(tmp_path: Path) -> None:
+    record, found = JobStore(tmp_path).create("a1"), list[int | None]()
+    assert record is not None
+    inventory = Inventory()
+    inventory.add(InventoryEntry("b", "k0", 0))
+    record.save_inventory(inventory)
+    inventory.add(InventoryEntry("b", "k1", 1))
+
+    def look(_: str) -> None:
+        kept = record.load_inventory()
+        found.append(len(kept) if kept is not None else None)
+
+    with FileCalls(look).watched():
+        record.save_inventory(inventory)
+    assert set(found) == {1, 2}
+
+
+@pytest.mark.parametrize("nth", range(20))
+def test_any_call_may_fail_while_a_record_is_made(tmp_path: Path, nth: int) -> None:
+    """Then there is none, also for others, or all of it."""
+    store = JobStore(tmp_path / "jobs")
+    with FileCalls(FailOnce(None, nth, errno.EIO)).watched():
+        record = store.create("a1")
+    store.close()
+    assert len(JobStore(tmp_path / "jobs").claim_all()) == (record is not None)
 
 
 def test_a_directory_that_is_no_directory_costs_the_record_alone(tmp_path: Path) -> None:

@@ -4,12 +4,13 @@
 
         lock            flock'ed by the process that runs the job, or shows how it ended
         record.json     the job as it was lately: the order, counts, position. Replaced as a whole
-        inventory       its objects, once all are listed: pages of state.inventory, each behind its length (4 bytes)
+        inventory       its objects, once all are listed: pages of state.inventory, each behind its length (4 bytes).
+                        Replaced as a whole
         failures.jsonl  a failure a line, in the order of the inventory, appended before the record that counts it
 
 A worker claims the records whose lock is free: at its start those of the run before, later those of a worker that has
 ended. If a record can't be written or read, the job goes on in memory, and does not survive the process. A record that
-can't be parsed (another version's, damaged) is removed.
+can't be parsed (another version's, damaged) is removed. Everything is on the disk before a caller goes on.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ from typing import Any, Final
 
 from forebay.jobs.state.inventory import Inventory
 from forebay.jobs.state.job_progress import WarmUpFailure
-from forebay.storage.durable_files import replace_file
+from forebay.storage.durable_files import make_directory, replace_file, sync_directory
 
 VERSION: Final = 1
 MAX_REPORTED: Final = 1_000_000
@@ -54,12 +55,12 @@ class JobRecord:
         self._try("record", lambda: replace_file(self.path / "record.json", content))
 
     def load(self) -> dict[str, Any] | None:
-        """Returns the record; None: there is none that can be parsed."""
+        """Returns the record; None: there is none that can be parsed. Raises OSError if it can't be read."""
         try:
             document = json.loads((self.path / "record.json").read_bytes())
             self._failures = int(document["failures"])
             return dict(document) if document["version"] == VERSION else None
-        except (OSError, ValueError, TypeError, KeyError):
+        except (FileNotFoundError, ValueError, TypeError, KeyError):
             return None
 
     def save_inventory(self, inventory: Inventory) -> None:
@@ -67,11 +68,14 @@ class JobRecord:
         self._try("inventory", lambda: self._write_inventory(inventory))
 
     def _write_inventory(self, inventory: Inventory) -> None:
-        with (self.path / "inventory").open("wb") as file:
+        new = self.path / "inventory.new"
+        with new.open("wb") as file:
             for page in inventory.compressed_pages():
                 file.write(len(page).to_bytes(_LENGTH_BYTES, "big") + page)
             file.flush()
             os.fsync(file.fileno())
+        new.replace(self.path / "inventory")
+        sync_directory(self.path)
 
     def load_inventory(self) -> Inventory | None:
         """Returns the inventory; None: there is none, or it is damaged."""
@@ -86,14 +90,13 @@ class JobRecord:
         kept = failures[: max(0, MAX_REPORTED - self._failures)]
         if not kept:
             return
-        text = "".join(json.dumps(each._asdict()) + "\n" for each in kept)
         self._failures += len(kept)
-        self._try("report", lambda: _append(self.path / "failures.jsonl", text))
+        self._try("report", lambda: _append(self.path / "failures.jsonl", _lines(kept)))
 
     def failures(self, start: int, limit: int) -> list[WarmUpFailure]:
         """Returns failures of the report, from number `start` on."""
         found: list[WarmUpFailure] = []
-        with contextlib.suppress(OSError, ValueError, TypeError), (self.path / "failures.jsonl").open() as lines:
+        with contextlib.suppress(OSError, ValueError, TypeError), (self.path / "failures.jsonl").open("rb") as lines:
             for number, line in enumerate(lines):
                 if number >= min(start + limit, self._failures):
                     break
@@ -104,9 +107,8 @@ class JobRecord:
     def drop_later_failures(self) -> None:
         """Drops the failures behind the record's position: the job goes on there, and counts them again."""
         kept = self.failures(0, self._failures)
-        self._failures = 0
-        self._try("report", lambda: (self.path / "failures.jsonl").unlink(missing_ok=True))
-        self.add_failures(kept)
+        self._failures = len(kept)
+        self._try("report", lambda: replace_file(self.path / "failures.jsonl", _lines(kept)))
 
     def drop_inventory(self) -> None:
         """Removes the inventory: the job has ended."""
@@ -141,8 +143,15 @@ class JobStore:
         """Makes the record of a new job; None: it can't be kept."""
         new = self._directory / f"{_NEW}{job_id}"
         try:
-            new.mkdir(mode=0o700, parents=True)
-            return self._claim(job_id, new)
+            make_directory(self._directory)
+            new.mkdir(mode=0o700)
+            record = self._claim(job_id, new)
+            try:
+                sync_directory(self._directory)
+            except OSError:
+                self.remove(record)
+                raise
+            return record
         except OSError as error:
             _log.warning("warm-up job %s has no record, and ends with this process: %s", job_id, error)
             return None
@@ -184,9 +193,18 @@ class JobStore:
         self._claimed.clear()
 
 
-def _append(path: Path, text: str) -> None:
-    with path.open("a") as file:
-        file.write(text)
+def _lines(failures: Sequence[WarmUpFailure]) -> bytes:
+    return "".join(json.dumps(each._asdict()) + "\n" for each in failures).encode()
+
+
+def _append(path: Path, content: bytes) -> None:
+    is_new = not path.exists()
+    with path.open("ab") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    if is_new:
+        sync_directory(path.parent)
 
 
 def _pages(read: Any) -> Iterator[bytes]:

@@ -99,8 +99,13 @@ class WarmUps:
             return 0
         found = 0
         for record in await asyncio.to_thread(self._store.claim_all):
-            job = _restored(record)
+            try:
+                job = await asyncio.to_thread(_restored, record)
+            except OSError as error:
+                _log.warning("job %s stays for the next start: it can't be read: %s", record.path.name, error.strerror)
+                continue
             if job is None:
+                _log.warning("job %s is removed: its record is damaged, or of another version", record.path.name)
                 self._store.remove(record)
                 continue
             job.failures = await asyncio.to_thread(record.failures, 0, MAX_FAILURES)
@@ -230,6 +235,7 @@ def _save(record: JobRecord, job: WarmUpJob, inventory: Inventory) -> None:
 
 
 def _restored(record: JobRecord) -> WarmUpJob | None:
+    """Raises OSError."""
     document = record.load()
     try:
         return job_from(document) if document is not None else None
