@@ -83,7 +83,7 @@ def _verb_of(called: Any) -> str | None:
     match getattr(of, "__name__", ""):
         case "posix":
             return name if name in _POSIX else None
-        case "_io":
+        case "io" | "_io":
             return name if name == "open" else None
     if isinstance(of, lmdb.Transaction):
         return "commit" if name in _OF_TRANSACTIONS else None

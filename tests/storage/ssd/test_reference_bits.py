@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from forebay.storage.ssd.reference_bits import HEADER, SLOTS, ReferenceBits, read_mark
 
 
@@ -34,3 +36,10 @@ def test_without_a_file_the_bits_are_private(tmp_path: Path) -> None:
     assert bits.test_and_clear(b"a")
     bits.close()
     assert not read_mark(tmp_path / "missing" / "bits")
+
+
+def test_a_mark_that_can_not_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
+    assert read_mark(tmp_path / "touched") == 0
+    (tmp_path / "touched").mkdir()
+    with pytest.raises(IsADirectoryError):
+        read_mark(tmp_path / "touched")

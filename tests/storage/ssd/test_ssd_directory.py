@@ -135,3 +135,13 @@ def test_discarding_renames_and_deleting_is_in_steps(tmp_path: Path) -> None:
     assert steps >= 3
     assert not directory.discarded.exists()
     directory.release()
+
+
+def test_a_format_that_can_not_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
+    """Or all that is cached would be discarded."""
+    directory = SsdDirectory.claim(tmp_path / "ssd", None)
+    assert directory.read_format() is None
+    (tmp_path / "ssd" / "FORMAT").mkdir()
+    with pytest.raises(IsADirectoryError):
+        directory.read_format()
+    directory.release()

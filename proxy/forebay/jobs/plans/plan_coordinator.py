@@ -269,7 +269,8 @@ class PlanCoordinator:
                 self._note_ended(runner)
                 _log.info("plan %s/%s is %s", runner.record.bucket, runner.record.name, runner.state)
                 if not runner.record.recording:
-                    await self._store.remove(runner.record)
+                    with suppress(Throttled):  # the store has logged it
+                        await self._store.remove(runner.record)
                 self._begin_some()
 
     def _listen(self) -> None:

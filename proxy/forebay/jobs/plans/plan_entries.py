@@ -7,8 +7,7 @@
                     plan.json  the plan's other fields (jobs.plans.plan_store)
 
 All files are written once and never changed. They are read in windows, by pread, in a thread; the bytes of a window
-are in the page cache, or take one read of the disk. A plan is a hint, so nothing is fsynced: if the sizes of its files
-contradict each other, the plan is lost.
+are in the page cache, or take one read of the disk. If the sizes of its files contradict each other, the plan is lost.
 """
 
 import os

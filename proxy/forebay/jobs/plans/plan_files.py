@@ -7,6 +7,9 @@ So under its name a directory is whole, and there at every moment: it takes the 
 (https://man7.org/linux/man-pages/man2/rename.2.html, RENAME_EXCHANGE), where the file system can do that. Until then
 it is locked, so the lock tells whether its writer has ended; and its file `order` says which of two was kept first. No
 clock is asked, as that can be set.
+
+Nothing is synced before a plan is acknowledged, which would take ten milliseconds of a reader who waits for it: a power
+cut may cost the plan, and is found out by the checksums of its files (storage.file_sums).
 """
 
 import asyncio
@@ -25,6 +28,8 @@ from typing import BinaryIO, Final, Self
 
 from forebay.core.c_library import c_function
 from forebay.core.errors import S3Error
+from forebay.storage.durable_files import make_directory
+from forebay.storage.file_sums import FileSum, write_sums
 
 _log = logging.getLogger(__name__)
 
@@ -93,9 +98,12 @@ class PlanFiles:
     """The files of a directory that is being written, removed again unless it is kept. Made with what is written first:
     each turn of a thread is half a millisecond of a reader who waits for the plan to be accepted."""
 
-    def __init__(self, root: Path, exchange: Callable[[Path, Path], None] = exchange_names) -> None:
+    def __init__(self, root: Path, exchange: Callable[[Path, Path], None] = exchange_names, boot: str = "") -> None:
+        """`boot`: of the machine (storage.file_sums)."""
         self._root = root
         self._exchange = exchange
+        self._boot = boot
+        self._sums: dict[str, FileSum] = {}
         self._directory = root / f"new-{secrets.token_hex(8)}"
         self._locked: int | None = None
         """The descriptor of the directory, once it is made."""
@@ -143,6 +151,7 @@ class PlanFiles:
             file = self._files.get(name)
             if file is None:
                 file = self._files[name] = (self._directory / name).open("wb", buffering=0)
+            self._sums[name] = self._sums.get(name, FileSum()).extended(content)
             view = memoryview(content)
             while view:
                 view = view[file.write(view) :]
@@ -151,7 +160,7 @@ class PlanFiles:
             self._unlock()
 
     def _make(self) -> None:
-        self._root.mkdir(0o700, parents=True, exist_ok=True)
+        make_directory(self._root)
         with locked_plans(self._root):
             self._directory.mkdir(0o700)
             self._locked = os.open(self._directory, os.O_RDONLY)
@@ -173,7 +182,8 @@ class PlanFiles:
         self._files.clear()
         replaced = self._directory.with_name(f"{self._directory.name}-old")
         with locked_plans(self._root):
-            (self._directory / _ORDER).write_text(str(_next_order(self._root)))
+            (self._directory / _ORDER).write_text(str(_next_order(self._root, self._boot)))
+            write_sums(self._directory, self._sums, self._boot)
             try:
                 self._exchange(self._directory, target)
                 replaced = self._directory
@@ -188,11 +198,13 @@ class PlanFiles:
         shutil.rmtree(replaced, ignore_errors=True)
 
 
-def _next_order(root: Path) -> int:
-    """Takes the next number of the order. Called under the lock."""
+def _next_order(root: Path, boot: str) -> int:
+    """Takes the next number of the order. Called under the lock. After a power cut the kept number may be an old one."""
     try:
-        order = int((root / _LATEST).read_text()) + 1
+        latest, written_in = (root / _LATEST).read_text().split()
+        order = int(latest) + 1 if written_in == boot else 0
     except (OSError, ValueError):
-        order = 1 + max(map(order_of, root.iterdir()), default=0)
-    (root / _LATEST).write_text(str(order))
+        order = 0
+    order = order or 1 + max(map(order_of, root.iterdir()), default=0)
+    (root / _LATEST).write_text(f"{order} {boot}")
     return order

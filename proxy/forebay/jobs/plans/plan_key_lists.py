@@ -28,6 +28,7 @@ from forebay.core.errors import S3Error
 from forebay.jobs.plans.plan_body import TextPlan
 from forebay.jobs.plans.plan_entries import KeyTable
 from forebay.jobs.plans.plan_files import PlanFiles, plan_id
+from forebay.storage.file_sums import check_sums
 
 PREFIX: Final = "keys-"
 """The beginning of the names of the directories."""
@@ -63,10 +64,15 @@ class PlanKeyLists:
     """The lists below `root`. `clock`: seconds since the epoch."""
 
     def __init__(
-        self, root: Path, clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
+        self,
+        root: Path,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        boot: str = "",
     ) -> None:
-        """`monotonic`: seconds of a clock that nobody sets."""
+        """`monotonic`: seconds of a clock that nobody sets. `boot`: of the machine (storage.file_sums)."""
         self._root = root
+        self._boot = boot
         self._clock = clock
         self._monotonic = monotonic
         self._unused: dict[str, _Unused] = {}
@@ -103,6 +109,7 @@ class PlanKeyLists:
         directory = key_list_id(bucket, principal, digest)
 
         def use() -> KeyTable:
+            check_sums(self._root / directory, self._boot)
             table = KeyTable(self._root / directory)
             self._note_use(directory)
             return table

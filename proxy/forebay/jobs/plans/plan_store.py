@@ -2,9 +2,9 @@
 
     <state_dir>/plans-<origin, address>/    <id>/            a plan: its entries (jobs.plans.plan_entries), plan.json,
                                                              order (jobs.plans.plan_files)
-                                            <id>/position    the reader's: numbers of entries, the first that is
-                                                             unread, the one behind the furthest that was read, and
-                                                             those between them that are unread
+                                            <id>/position    the reader's: CRC-32 of the line behind it; numbers of
+                                                             entries, the first that is unread, the one behind the
+                                                             furthest that was read, those between that are unread
                                             keys-<id>/       a key list (jobs.plans.plan_key_lists)
                                             new-<random>/    one that is being received
                                             .lock            held while a plan is exchanged, read or removed
@@ -21,22 +21,24 @@ import os
 import secrets
 import shutil
 import time
+import zlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from forebay.core.buffers import Piece
 from forebay.core.cooperative import run_cooperatively
-from forebay.core.errors import S3Error
+from forebay.core.errors import S3Error, Throttled
 from forebay.jobs.plans.plan_body import HEADER_SIZE, MAGIC, CompactPlan, ReadableKeys, TextPlan, read_header
 from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries
 from forebay.jobs.plans.plan_files import PlanFiles, locked_plans, order_of, remove_abandoned
 from forebay.jobs.plans.plan_key_lists import PREFIX, PlanKeyLists, SentKeyList
 from forebay.jobs.plans.plan_window import PlanStart
 from forebay.policy.grants import Principal
+from forebay.storage.durable_files import sync_directory
+from forebay.storage.file_sums import boot_id, check_sums
 
 _log = logging.getLogger(__name__)
 
@@ -74,17 +76,20 @@ class PlanStore:
         root: Path | None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        boot: str | None = None,
     ) -> None:
-        """`clock`: seconds since the epoch. `monotonic`: seconds of a clock that nobody sets."""
+        """`clock`: seconds since the epoch. `monotonic`: seconds of a clock that nobody sets. `boot`: of the machine,
+        where it is not this one."""
+        self._boot = boot_id() if boot is None else boot
         self._is_usable = root is not None
         self._root = root if root is not None else Path(os.devnull, "plans")  # which nobody can make
-        self.key_lists = PlanKeyLists(self._root, clock, monotonic)
+        self.key_lists = PlanKeyLists(self._root, clock, monotonic, self._boot)
 
     def _receive(self) -> PlanFiles:
         if not self._is_usable:
             message = "Plans are kept in the state directory, and there is none: set server.state_dir."
             raise S3Error("NotImplemented", message)
-        return PlanFiles(self._root)
+        return PlanFiles(self._root, boot=self._boot)
 
     # Receiving
 
@@ -150,15 +155,20 @@ class PlanStore:
                         shutil.rmtree(directory, ignore_errors=True)
                     return None
                 with suppress(OSError, ValueError):
-                    base, front, *unread = map(int, (directory / "position").read_text().split())
-                    start = PlanStart(base, front, unread=frozenset(unread))
+                    crc, _, line = (directory / "position").read_bytes().partition(b" ")
+                    base, front, *unread = map(int, line.split())
+                    if int(crc) == zlib.crc32(line):
+                        start = PlanStart(base, front, unread=frozenset(unread))
         except OSError:
             return None
         return record, entries, start
 
     def _open(self, directory: Path) -> tuple[PlanRecord, PlanEntries]:
         """Raises OSError, and ValueError and TypeError for a plan that is damaged."""
+        check_sums(directory, self._boot)
         record = _record_in(directory)
+        if record.keys:
+            check_sums(self._root / record.keys, self._boot)
         entries = PlanEntries(directory, self._root / record.keys if record.keys else None)
         if entries.count != record.entries:
             entries.close()
@@ -174,10 +184,12 @@ class PlanStore:
         remove_abandoned(self._root)
         with suppress(OSError):
             for directory in self._root.iterdir():
-                if not directory.name.startswith((PREFIX, "new-")):
-                    with suppress(OSError, ValueError, KeyError):
+                if not directory.name.startswith((PREFIX, "new-", ".")):
+                    try:
                         sent_at = float(json.loads((directory / "plan.json").read_bytes())["sent_at"])
-                        found.append((order_of(directory), sent_at, directory.name))
+                    except (OSError, ValueError, TypeError, KeyError):
+                        sent_at = 0.0
+                    found.append((order_of(directory), sent_at, directory.name))
         self.key_lists.prune()
         return [name for _, _, name in sorted(found)]
 
@@ -187,24 +199,36 @@ class PlanStore:
 
         def write(directory: Path) -> None:
             new = directory / "position.new"
-            new.write_text(" ".join(map(str, numbers)))
+            line = " ".join(map(str, numbers)).encode()
+            new.write_bytes(b"%d %b" % (zlib.crc32(line), line))
             new.replace(directory / "position")
 
         await asyncio.to_thread(self._change, record, write)
 
     async def remove(self, record: PlanRecord) -> None:
-        """Removes a plan, unless another one has its id by now."""
-
-        await asyncio.to_thread(self._change, record, partial(shutil.rmtree, ignore_errors=True))
+        """Removes a plan, unless another one has its id by now: it never comes back. Raises Throttled if the disk
+        fails."""
+        await asyncio.to_thread(self._remove, record.id, record.version)
 
     async def remove_any(self, plan: str) -> None:
-        """Removes the plan with this id, also one that is received and not added yet."""
+        """Removes the plan with this id, also one that is received and not added yet: it never comes back. Raises
+        Throttled if the disk fails."""
+        await asyncio.to_thread(self._remove, plan, None)
 
-        def remove() -> None:
-            with suppress(OSError), locked_plans(self._root):
-                shutil.rmtree(self._root / plan, ignore_errors=True)
-
-        await asyncio.to_thread(remove)
+    def _remove(self, plan: str, version: str | None) -> None:
+        directory = self._root / plan
+        try:
+            with locked_plans(self._root):
+                if version is not None and _record_in(directory).version != version:
+                    return
+                (directory / "plan.json").unlink(missing_ok=True)
+                shutil.rmtree(directory, ignore_errors=True)
+            sync_directory(self._root)
+        except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):
+            return  # there is none
+        except OSError as error:
+            _log.warning("a plan can't be removed from %s: %s", self._root, error.strerror)
+            raise Throttled(f"the plan can't be removed: {error.strerror}") from None
 
     def _change(self, record: PlanRecord, change: Callable[[Path], object]) -> None:
         """Changes the directory of a plan under the lock, unless another one has its id by now."""

@@ -69,8 +69,9 @@ class ReferenceBits:
 
 
 def read_mark(path: Path) -> int:
-    """Returns the mark in the file of a directory: 0, DISOWNED or SUSPECT. No process may have it open."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
+    """Returns the mark in the file of a directory: 0, DISOWNED or SUSPECT. No process may have it open. Raises OSError
+    if there is a file that can't be read: it may say that the content is disowned."""
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
         return int.from_bytes(file.read(1), "big")
     return 0
 

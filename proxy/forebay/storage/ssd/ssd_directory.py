@@ -132,10 +132,10 @@ class SsdDirectory:
         os.close(self._lock)
 
     def read_format(self) -> DirectoryFormat | None:
-        """Reads FORMAT; None if it is missing, damaged, or of another layout."""
+        """Reads FORMAT; None if it is missing, damaged, or of another layout. Raises OSError if it can't be read."""
         try:
             return read_document(json.loads(self._format.read_bytes()))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def read_layout(self) -> int | None:
