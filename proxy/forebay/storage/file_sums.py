@@ -21,7 +21,7 @@ _PIECE: Final = 1 << 20
 
 
 class FileSum(NamedTuple):
-    """What is known of a file."""
+    """The length and the checksum of a file."""
 
     size: int = 0
     """Bytes."""

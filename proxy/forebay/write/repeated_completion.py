@@ -31,7 +31,7 @@ from forebay.write.forward_request import ForwardRequest
 _MD5: Final = re.compile("[0-9a-f]{32}", re.IGNORECASE)
 _REFUSAL_LIMIT: Final = 64 << 10
 _ADDED: Final = frozenset({"x-amz-version-id", "x-oss-hash-crc64ecma", "x-amz-server-side-encryption"})
-"""What the answer to a completion tells of the object, as its HEAD does."""
+"""The headers of an object that its HEAD and the answer to its completion have."""
 _OF_THE_BODY: Final = frozenset({"content-length", "content-type", "transfer-encoding", "x-oss-err", "x-oss-ec"})
 
 

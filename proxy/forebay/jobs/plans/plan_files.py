@@ -199,7 +199,8 @@ class PlanFiles:
 
 
 def _next_order(root: Path, boot: str) -> int:
-    """Takes the next number of the order. Called under the lock. After a power cut the kept number may be an old one."""
+    """Takes the next number of the order. Called under the lock. After a power cut the kept number may be an old
+    one."""
     try:
         latest, written_in = (root / _LATEST).read_text().split()
         order = int(latest) + 1 if written_in == boot else 0

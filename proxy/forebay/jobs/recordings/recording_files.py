@@ -42,7 +42,7 @@ _ANCHORS: Final = struct.Struct("<QQI")
 _CRC: Final = struct.Struct("<I")
 _BEHIND: Final = struct.Struct("<Q")
 _SUFFIXES: Final = (".json", ".anchors", ".recording", ".tail")
-"""Of the files of a recording, the one first without which there is none."""
+"""The files of a recording; first the one without which there is none."""
 _ID: Final = re.compile("[0-9a-f]{16}")
 MAX_WAITING: Final = 4
 """Pages of a recording that wait in memory."""

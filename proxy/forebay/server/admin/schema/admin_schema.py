@@ -216,7 +216,7 @@ class Job:
     waiting_for: str | None = None
     """The reason why it waits, for people: mostly the origin."""
     warning: str | None = None
-    """What a person should know of it, in a sentence, although it goes on."""
+    """A warning to a person, in a sentence: the job goes on."""
     survives: bool = False
     """Whether it goes on after a restart of Forebay, which needs `server.state_dir`."""
     resumed: int = 0
