@@ -22,7 +22,7 @@ async def run_examples(page: str, rig: Rig, *, before: str = "", after: str = ""
         "AWS_SECRET_ACCESS_KEY": TRAINER.secret,
         "AWS_CONFIG_FILE": "/none",
         "AWS_SHARED_CREDENTIALS_FILE": "/none",
-        "PYTHONPATH": str(_ROOT / "client"),
+        "PYTHONPATH": f"{_ROOT / 'client'}:{_ROOT / 'proxy'}",
     }
     ran = await asyncio.to_thread(
         subprocess.run,
