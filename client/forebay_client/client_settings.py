@@ -4,7 +4,7 @@
                  (dialect "oss": argument > OSS_ENDPOINT > those of AWS > Alibaba's of the region)
     region       argument > AWS_REGION > AWS_DEFAULT_REGION > profile > us-east-1
                  (dialect "oss": argument > OSS_REGION > those of AWS > cn-hangzhou)
-    proxy        HTTP_PROXY, HTTPS_PROXY, NO_PROXY (forebay_client.transport.http_proxy)
+    proxy        HTTP_PROXY, HTTPS_PROXY, NO_PROXY (forebay_client.http_proxy)
     TLS          AWS_CA_BUNDLE > the profile's ca_bundle > the system's certificates
     checksums    AWS_RESPONSE_CHECKSUM_VALIDATION > the profile's > when_required
     retries      argument > AWS_MAX_ATTEMPTS - 1 > the profile's max_attempts - 1 > 4
@@ -22,8 +22,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from forebay_client.client_credentials import CredentialSource, check_header_text, find_credentials
 from forebay_client.client_errors import ClientConfigurationError
+from forebay_client.http_proxy import HttpProxy, find_proxy
 from forebay_client.shared_profile import SharedProfile, read_profile
-from forebay_client.transport.http_proxy import HttpProxy, find_proxy
 
 ClientDialect: TypeAlias = Literal["s3", "oss"]
 AddressingStyle: TypeAlias = Literal["path", "virtual"]

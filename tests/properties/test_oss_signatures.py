@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
-from forebay.protocol.oss.oss_subresources import COVERED, PAGING
+from forebay.protocol.signatures.oss_subresources import COVERED, PAGING
 from forebay.protocol.target import Target, parse_target
 from forebay.request.authentication import authenticate
 from harness.clients import RawRequest

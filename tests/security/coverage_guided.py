@@ -26,11 +26,11 @@ with atheris.instrument_imports(include=["forebay.protocol", "forebay.server.fas
     from forebay.protocol.forms.form_reader import FormReader, boundary_of
     from forebay.protocol.forms.post_policy import read_policy
     from forebay.protocol.operations import classify
-    from forebay.protocol.oss.dialect_detection import speaks_oss
-    from forebay.protocol.oss.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4
     from forebay.protocol.oss.oss_request import to_s3_request
-    from forebay.protocol.oss.oss_verification import verify_oss
     from forebay.protocol.range_header import parse_range, resolve
+    from forebay.protocol.signatures.dialect_detection import speaks_oss
+    from forebay.protocol.signatures.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4
+    from forebay.protocol.signatures.oss_verification import verify_oss
     from forebay.protocol.signatures.signing_key import SecretKey
     from forebay.protocol.signatures.sigv4_claim import read_claim
     from forebay.protocol.target import Target, parse_target

@@ -22,9 +22,9 @@ from forebay.protocol.conditions import evaluate_conditions, range_applies
 from forebay.protocol.copy_source import encode_copy_source, parse_copy_source
 from forebay.protocol.forwarded_headers import forwarded_headers, forwarded_query
 from forebay.protocol.operations import classify
-from forebay.protocol.oss.dialect_detection import speaks_oss
 from forebay.protocol.oss.oss_request import to_s3_request
 from forebay.protocol.range_header import Unsatisfiable, parse_range, resolve
+from forebay.protocol.signatures.dialect_detection import speaks_oss
 from forebay.protocol.signatures.signing_key import Scope
 from forebay.protocol.target import parse_target
 from forebay.protocol.xml.s3_documents import (

@@ -126,7 +126,8 @@ origin/test_origin_client_against_origins.py    origin/dialects
 protocol/oss/test_oss_documents.py       protocol/oss/oss_errors protocol/oss/oss_request_documents
 protocol/oss/test_oss_documents.py       protocol/oss/oss_response_headers
 protocol/oss/test_oss_request.py         protocol/oss/oss_headers protocol/oss/oss_operation_table
-protocol/oss/test_oss_verification.py    protocol/oss/oss_canonical_request protocol/oss/oss_subresources
+protocol/signatures/test_oss_verification.py    protocol/signatures/oss_canonical_request
+protocol/signatures/test_oss_verification.py    protocol/signatures/oss_subresources
 protocol/signatures/test_sigv2.py        protocol/signatures/sigv2_claim
 protocol/signatures/test_sigv4.py        protocol/signatures/credential_checks protocol/signatures/verified_signature
 protocol/test_conditions.py              protocol/header_map

@@ -2,8 +2,7 @@
 
 import pytest
 
-from forebay.core.names import ObjectName
-from forebay.write.multipart.multipart_registry import UploadKey
+from forebay.core.names import ObjectName, UploadKey
 from harness.forward_requests import make_forward_request
 
 

@@ -20,7 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from forebay_client.client_settings import ServerUrl
-from forebay_client.transport.http_proxy import HttpProxy
+from forebay_client.http_proxy import HttpProxy
 from forebay_client.transport.object_request import TransportFailed, Unreachable
 from forebay_client.transport.server_outage import ServerOutage
 

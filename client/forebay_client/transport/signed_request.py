@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from forebay.core.names import is_reserved
-from forebay.protocol.oss.oss_canonical_request import canonical_query as oss_query
-from forebay.protocol.oss.oss_signing import presigned_oss_query, sign_oss_request
 from forebay.protocol.signatures.canonical_request import canonical_query, encode_path
+from forebay.protocol.signatures.oss_canonical_request import canonical_query as oss_query
+from forebay.protocol.signatures.oss_signing import presigned_oss_query, sign_oss_request
 from forebay.protocol.signatures.sigv4_signing import presigned_query, sign_request
 from forebay_client.client_credentials import CredentialSource
 from forebay_client.client_settings import AddressingStyle, ClientDialect, ClientSettings, ServerUrl

@@ -1,9 +1,9 @@
 """Heads: the facts of one version of an object, without its bytes."""
 
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from forebay.core.names import Generation, Version, generation_of
+from forebay.core.names import Generation, ObjectName, Version, generation_of
 
 HeaderPairs = tuple[tuple[str, str], ...]
 
@@ -77,3 +77,10 @@ class Head:
 def head_of(facts: ObjectFacts, block_size: int, now: float) -> Head:
     """The head of a version with blocks of `block_size` bytes, validated at `now`."""
     return Head(facts, block_size, generation_of(facts.version, facts.size, block_size), now)
+
+
+class NamedHead(NamedTuple):
+    """A head and the object that it describes."""
+
+    name: ObjectName
+    head: Head

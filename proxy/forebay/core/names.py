@@ -43,6 +43,19 @@ class ObjectName(NamedTuple):
         return f"{self.bucket}/{self.key}"
 
 
+class UploadKey(NamedTuple):
+    """The identity of a multipart upload."""
+
+    name: ObjectName
+    upload_id: str
+
+    @property
+    def staging_name(self) -> ObjectName:
+        """The object name under which the upload's parts are staged. No object can have it, as keys hold no NUL: a
+        write to the object itself, its completion included, leaves the staged parts alone."""
+        return ObjectName(self.name.bucket, f"{self.name.key}\0{self.upload_id}")
+
+
 class Version(NamedTuple):
     """One content of an object."""
 

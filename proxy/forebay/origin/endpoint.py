@@ -15,8 +15,8 @@ from yarl import URL
 
 from forebay.core.errors import S3Error, SettingsError
 from forebay.origin.dialects import Dialect
-from forebay.protocol.oss.oss_canonical_request import canonical_query as canonical_oss_query
 from forebay.protocol.signatures.canonical_request import canonical_query, encode_path
+from forebay.protocol.signatures.oss_canonical_request import canonical_query as canonical_oss_query
 
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
 _DNS_BUCKET: Final = re.compile(r"[a-z0-9]([a-z0-9-]{1,61}|[a-z0-9.-]{1,61})[a-z0-9]")

@@ -188,7 +188,7 @@ class _RunningCrc64:
         self.length += len(piece)
 
 
-UploadKey: TypeAlias = tuple[str | None, str | None, str]
+_Upload: TypeAlias = tuple[str | None, str | None, str]
 """Bucket, key and upload id."""
 
 
@@ -206,14 +206,14 @@ class PartCrc64Table:
 
     def __init__(self, remembered: int = 100_000) -> None:
         self._remembered = remembered
-        self._uploads: OrderedDict[UploadKey, dict[int, PartCrc64]] = OrderedDict()
+        self._uploads: OrderedDict[_Upload, dict[int, PartCrc64]] = OrderedDict()
         self._count = 0
 
     def __len__(self) -> int:
         """The number of uploads known."""
         return len(self._uploads)
 
-    def add(self, upload: UploadKey, number: int, part: PartCrc64) -> None:
+    def add(self, upload: _Upload, number: int, part: PartCrc64) -> None:
         """Records a part, in place of an earlier one of its number."""
         parts = self._uploads.setdefault(upload, {})
         self._count += number not in parts
@@ -223,7 +223,7 @@ class PartCrc64Table:
             _, idle = self._uploads.popitem(last=False)
             self._count -= len(idle)
 
-    def combined(self, upload: UploadKey, listed: Sequence[tuple[int, str]]) -> CooperativeWork[int | None]:
+    def combined(self, upload: _Upload, listed: Sequence[tuple[int, str]]) -> CooperativeWork[int | None]:
         """Forgets the upload, and combines the CRC-64 of its parts `listed` by number and ETag.
 
         None if not all of them are known. Cooperative work.
@@ -238,7 +238,7 @@ class PartCrc64Table:
             value = combine_crc64(value, part.value, part.length)
         return value
 
-    def forget(self, upload: UploadKey) -> dict[int, PartCrc64]:
+    def forget(self, upload: _Upload) -> dict[int, PartCrc64]:
         """Forgets an upload; returns its parts."""
         parts = self._uploads.pop(upload, {})
         self._count -= len(parts)

@@ -20,7 +20,7 @@ from forebay.origin.credentials import Credentials
 from forebay.origin.endpoint import RequestUrl
 from forebay.origin.http.outgoing_head import encoded_head, header_lines, outgoing_head
 from forebay.origin.origin_request import OriginRequest
-from forebay.protocol.oss.oss_signing import sign_oss_request
+from forebay.protocol.signatures.oss_signing import sign_oss_request
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.signatures.sigv4_signing import SigningTemplate, sign_request
 

@@ -4,7 +4,7 @@ from aiohttp import hdrs
 
 from forebay.origin.http.transport_response import TransportResponse
 from forebay.origin.origin_request import OriginRequest
-from forebay.origin.reads.partial_content import partial_length
+from forebay.origin.partial_content import partial_length
 from forebay.protocol.header_map import Headers
 
 

@@ -6,7 +6,7 @@
 - authenticate: the signature, verified against the request as it came; or a proof by a head template
   (forebay.server.fastpath.head_template), which has verified it.
 - translate: an OSS request becomes the S3 request for the same (forebay.protocol.oss.oss_request); of an S3 request,
-  headers that a presigned URL carries in its query become headers (forebay.protocol.signatures.hoisted_headers).
+  headers that a presigned URL carries in its query become headers (forebay.protocol.hoisted_headers).
   Everything after this step sees S3's terms only.
 - classify: the operation that the request asks for.
 - authorise: a Permit by the principal's grants, or AccessDenied.
@@ -38,11 +38,11 @@ from forebay.policy.origin_routes import SINGLE_ORIGIN, OriginRoutes
 from forebay.policy.rules import Decision, Rules
 from forebay.protocol.copy_source import parse_copy_source
 from forebay.protocol.header_map import Headers
+from forebay.protocol.hoisted_headers import hoist_query_headers
 from forebay.protocol.operations import PLAIN_GET, Operation, classify
-from forebay.protocol.oss.dialect_detection import speaks_oss
 from forebay.protocol.oss.oss_request import OssRequest, to_s3_request
 from forebay.protocol.read_variants import PLAIN, ReadVariant
-from forebay.protocol.signatures.hoisted_headers import hoist_query_headers
+from forebay.protocol.signatures.dialect_detection import speaks_oss
 from forebay.protocol.signatures.verified_signature import Signed, SignedOss
 from forebay.protocol.target import Target
 from forebay.request.authentication import Keyring, Proof, authenticate

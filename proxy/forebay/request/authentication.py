@@ -14,9 +14,9 @@ from forebay.policy.grants import Principal
 from forebay.protocol.forms.form_signature import has_form_claim, read_form_claim, verify_form_signature
 from forebay.protocol.forwarded_headers import SIGNATURE_QUERY
 from forebay.protocol.header_map import Headers
-from forebay.protocol.oss.oss_claim import SIGNATURE_QUERY as OSS_SIGNATURE_QUERY
-from forebay.protocol.oss.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4
-from forebay.protocol.oss.oss_verification import verify_oss
+from forebay.protocol.signatures.oss_claim import SIGNATURE_QUERY as OSS_SIGNATURE_QUERY
+from forebay.protocol.signatures.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4
+from forebay.protocol.signatures.oss_verification import verify_oss
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.signatures.sigv2 import verify_v2
 from forebay.protocol.signatures.sigv2_claim import ClaimV2

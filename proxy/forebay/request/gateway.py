@@ -38,8 +38,8 @@ from forebay.core.request_record import HOST_ID, RequestRecord
 from forebay.core.requester import requester
 from forebay.protocol.cors_preflight import PREFLIGHT
 from forebay.protocol.exchange import ObjectReply, Request
-from forebay.protocol.oss.dialect_detection import speaks_oss
 from forebay.protocol.response_headers import unsatisfiable_headers
+from forebay.protocol.signatures.dialect_detection import speaks_oss
 from forebay.protocol.target import Target, parse_query, parse_target
 from forebay.protocol.xml.s3_documents import error_document
 from forebay.request.admission import Admission, GatewayPolicy, KnownHead, admit

@@ -20,6 +20,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import MalformedXml, OriginBroken, OriginError, S3Error
+from forebay.core.names import UploadKey
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_identity import OriginIdentity, request_credential
 from forebay.origin.origin_request import OriginRequest
@@ -38,7 +39,7 @@ from forebay.request.oss_reply import OssReply
 from forebay.write.forward_request import ForwardRequest
 from forebay.write.forwarder import Forwarder
 from forebay.write.length_spooler import LengthSpooler, with_body
-from forebay.write.multipart.multipart_registry import MultipartRegistry, UploadKey
+from forebay.write.multipart.multipart_registry import MultipartRegistry
 
 BODY_LIMIT: Final = 4 << 20
 """Bytes of a document that is translated on its way to the origin."""

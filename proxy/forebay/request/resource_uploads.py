@@ -19,7 +19,7 @@ from typing import Final
 from forebay.core.buffers import Piece
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import S3Error, SpoolFailed
-from forebay.core.names import ObjectName
+from forebay.core.names import ObjectName, UploadKey
 from forebay.protocol.body.part_checksums import multipart_etag
 from forebay.protocol.xml.parts_page import ListedPart, part_listing
 from forebay.protocol.xml.s3_documents import read_parts_cooperatively
@@ -29,7 +29,7 @@ from forebay.storage.spool_space import spool_full
 from forebay.storage.spooled_body import SPILL_SIZE
 from forebay.write.body_digest import BodyDigest
 from forebay.write.incoming_body import IncomingBody
-from forebay.write.multipart.multipart_registry import KnownPart, MultipartRegistry, UploadKey
+from forebay.write.multipart.multipart_registry import KnownPart, MultipartRegistry
 
 _ID_BYTES: Final = 16
 _PART_NUMBERS: Final = range(1, 10_001)

@@ -7,6 +7,7 @@ whose name; a WriteContext adds what was decided about the write and where its a
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from forebay.core.names import UploadKey
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.grants import Principal
@@ -16,7 +17,6 @@ from forebay.protocol.operations import Operation
 from forebay.protocol.signatures.verified_signature import Signed
 from forebay.protocol.target import Target
 from forebay.storage.spooled_body import SpooledBody
-from forebay.write.multipart.multipart_registry import UploadKey
 
 
 class ForwardRequest(NamedTuple):

@@ -19,7 +19,7 @@ from typing import Final
 from forebay.core.buffers import Buffer, Piece
 from forebay.core.byte_ranges import Span, block_count, block_span
 from forebay.core.fair_semaphore import FairSemaphore
-from forebay.core.names import BlockId, Generation, ObjectName
+from forebay.core.names import BlockId, Generation, ObjectName, UploadKey
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.staged_objects import StagedBody, StagedObjects
 from forebay.origin.origin_identity import OriginIdentity
@@ -27,7 +27,7 @@ from forebay.policy.rules import Decision
 from forebay.storage.slab_allocator import allocate_buffer
 from forebay.storage.tiers import Tiers
 from forebay.write.forward_request import ForwardRequest
-from forebay.write.multipart.multipart_registry import MultipartRegistry, UploadKey
+from forebay.write.multipart.multipart_registry import MultipartRegistry
 
 _STAGED: Final = frozenset({"PutObject", "UploadPart"})
 # With these the object is not, or is not only, the body that passes through.

@@ -11,11 +11,10 @@ from multidict import CIMultiDict
 
 from forebay.protocol.dates import format_timestamp
 from forebay.protocol.header_map import Headers
-from forebay.protocol.oss import oss_canonical_request, oss_verification
-from forebay.protocol.oss.oss_claim import ClaimOssV2, ClaimOssV4
-from forebay.protocol.signatures import sigv4
+from forebay.protocol.signatures import oss_canonical_request, oss_verification, sigv4
 from forebay.protocol.signatures.canonical_request import SignedText
 from forebay.protocol.signatures.credential_checks import MAX_SKEW
+from forebay.protocol.signatures.oss_claim import ClaimOssV2, ClaimOssV4
 from forebay.protocol.signatures.signature_template import SignatureTemplate, TemplateClaim, times_of
 from forebay.protocol.signatures.signing_key import SecretKey, sign, signing_key, string_to_sign
 from forebay.protocol.signatures.sigv4_claim import ClaimV4, read_claim

@@ -1,5 +1,5 @@
+from forebay.core.heads import NamedHead
 from forebay.core.names import ObjectName
-from forebay.storage.ssd.index.head_codec import NamedHead
 from forebay.storage.ssd.write_queue import (
     MAX_HEADS,
     ORDER_OVERHEAD,

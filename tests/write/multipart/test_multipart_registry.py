@@ -7,7 +7,7 @@ import pytest
 
 from forebay.core.errors import PeerUnavailable
 from forebay.core.fair_semaphore import FairSemaphore
-from forebay.core.names import Generation, ObjectName
+from forebay.core.names import Generation, ObjectName, UploadKey
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.staged_objects import StagedBody
 from forebay.peers.frames import Document
@@ -18,7 +18,7 @@ from forebay.server.rpc.rpc_server import RpcServer
 from forebay.storage.spool import Spool
 from forebay.storage.spooled_body import SpooledFile
 from forebay.write.body_digest import BodyDigest
-from forebay.write.multipart.multipart_registry import MAX_PARTS, KnownPart, MultipartRegistry, UploadKey
+from forebay.write.multipart.multipart_registry import MAX_PARTS, KnownPart, MultipartRegistry
 
 NAME = ObjectName("b", "k")
 KEY = UploadKey(NAME, "u")

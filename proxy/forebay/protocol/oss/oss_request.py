@@ -23,10 +23,10 @@ from forebay.protocol.copy_source import COPY_SOURCE
 from forebay.protocol.dates import parse_http_date
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.operation_table import Level
-from forebay.protocol.oss.oss_claim import SIGNATURE_QUERY
 from forebay.protocol.oss.oss_headers import IGNORED, OSS_META, REQUEST_HEADERS, S3_META, s3_etags, s3_request_value
 from forebay.protocol.oss.oss_operation_table import GET_BATCH, LISTINGS, OSS_CATALOGUE, OssOperation, find_operation
 from forebay.protocol.range_header import WHOLE, parse_range, range_header
+from forebay.protocol.signatures.oss_claim import SIGNATURE_QUERY
 from forebay.protocol.target import Target
 
 MAX_KEYS: Final = 1000

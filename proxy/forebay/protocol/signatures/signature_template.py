@@ -34,10 +34,10 @@ from multidict import CIMultiDict
 
 from forebay.protocol.dates import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.header_map import Headers
-from forebay.protocol.oss import oss_canonical_request, oss_verification
-from forebay.protocol.oss.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4, OssClaim
+from forebay.protocol.signatures import oss_canonical_request, oss_verification
 from forebay.protocol.signatures.canonical_request import SignedText
 from forebay.protocol.signatures.credential_checks import MAX_SKEW
+from forebay.protocol.signatures.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4, OssClaim
 from forebay.protocol.signatures.signing_key import HashState, SecretKey, hmac_states, signing_key, string_to_sign
 from forebay.protocol.signatures.sigv2 import signed_text as signed_text_v2
 from forebay.protocol.signatures.sigv2_claim import LATEST_EXPIRES, ClaimV2

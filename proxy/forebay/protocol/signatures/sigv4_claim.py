@@ -4,7 +4,7 @@
                    SignedHeaders=<name;name>, Signature=<hex>                               form "header"
     ?X-Amz-Algorithm=&X-Amz-Credential=&X-Amz-Date=&X-Amz-Expires=&X-Amz-SignedHeaders=&X-Amz-Signature=   "query"
     Signature Version 2, in both forms: forebay.protocol.signatures.sigv2_claim
-    the signatures of OSS, versions 1, 2 and 4, in both forms: forebay.protocol.oss.oss_claim
+    the signatures of OSS, versions 1, 2 and 4, in both forms: forebay.protocol.signatures.oss_claim
 
 Verification of Version 4 is in forebay.protocol.signatures.sigv4.
 
@@ -23,10 +23,10 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from forebay.core.errors import S3Error
 from forebay.protocol.dates import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.header_map import Headers, single
-from forebay.protocol.oss.dialect_detection import MARK_V1 as _OSS_V1_MARK
-from forebay.protocol.oss.dialect_detection import MARKS as _OSS_MARKS
-from forebay.protocol.oss.dialect_detection import SCHEMES as _OSS_SCHEMES
-from forebay.protocol.oss.oss_claim import OssClaim, read_header_oss, read_query_oss
+from forebay.protocol.signatures.dialect_detection import MARK_V1 as _OSS_V1_MARK
+from forebay.protocol.signatures.dialect_detection import MARKS as _OSS_MARKS
+from forebay.protocol.signatures.dialect_detection import SCHEMES as _OSS_SCHEMES
+from forebay.protocol.signatures.oss_claim import OssClaim, read_header_oss, read_query_oss
 from forebay.protocol.signatures.signing_key import ALGORITHM, TERMINATOR, Scope
 from forebay.protocol.signatures.sigv2_claim import MARKS as _SIGV2_MARKS
 from forebay.protocol.signatures.sigv2_claim import SCHEME as _SIGV2_SCHEME

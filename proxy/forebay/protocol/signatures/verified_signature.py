@@ -5,7 +5,7 @@ Every path of a request gets its signature from forebay.request.authentication, 
 
 from typing import TypeAlias
 
-from forebay.protocol.oss.oss_verification import SignedOss
+from forebay.protocol.signatures.oss_verification import SignedOss
 from forebay.protocol.signatures.sigv2 import SignedV2
 from forebay.protocol.signatures.sigv4 import SignedV4
 

@@ -28,8 +28,8 @@ from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.freshness import requests_revalidation
 from forebay.policy.grants import Principal
 from forebay.protocol.header_map import Headers
-from forebay.protocol.oss.oss_claim import ClaimOssV4
 from forebay.protocol.response_headers import requests_checksums
+from forebay.protocol.signatures.oss_claim import ClaimOssV4
 from forebay.protocol.signatures.signature_template import SignatureTemplate, TemplateClaim, times_of
 from forebay.protocol.signatures.sigv4_claim import ClaimV4, read_claim
 from forebay.protocol.signatures.verified_signature import Signed

@@ -23,7 +23,7 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import SsdUnusable
 from forebay.core.events import AdmissionRefused, AdmissionThrottled, Observe, TierFailed, unobserved
-from forebay.core.heads import Head
+from forebay.core.heads import Head, NamedHead
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.policy.pins import NO_PINS, PinSet
 from forebay.policy.pools import Pool
@@ -31,7 +31,6 @@ from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.block_reads import BlockReader
 from forebay.storage.ssd.head_reads import HeadReader
-from forebay.storage.ssd.index.head_codec import NamedHead
 from forebay.storage.ssd.index.index import DAMAGE, INDEX_ERRORS
 from forebay.storage.ssd.index.stored_objects import StoredObject, StoredObjects
 from forebay.storage.ssd.reclaim.ssd_pins import SsdPins

@@ -18,9 +18,8 @@ from threading import Condition, Lock
 from typing import Final, NamedTuple, TypeAlias
 
 from forebay.core.buffers import Buffer
-from forebay.core.heads import Head
+from forebay.core.heads import Head, NamedHead
 from forebay.core.names import Generation, ObjectName
-from forebay.storage.ssd.index.head_codec import NamedHead
 from forebay.storage.ssd.segments.addressing import OBJECT_ADDRESS
 from forebay.storage.ssd.segments.block_location import BlockLocation
 from forebay.storage.ssd.segments.segment_label import PLAIN, SegmentLabel

@@ -25,10 +25,10 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from forebay.core.errors import SpoolFailed
-from forebay.core.names import ObjectName
+from forebay.core.names import UploadKey
 from forebay.metadata.staged_objects import StagedBody, decode_staged, encode_staged
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
@@ -42,19 +42,6 @@ MAX_PARTS: Final = 100_000
 """Parts of all uploads together."""
 
 _log = logging.getLogger(__name__)
-
-
-class UploadKey(NamedTuple):
-    """The identity of a multipart upload."""
-
-    name: ObjectName
-    upload_id: str
-
-    @property
-    def staging_name(self) -> ObjectName:
-        """The object name under which the upload's parts are staged. No object can have it, as keys hold no NUL: a
-        write to the object itself, its completion included, leaves the staged parts alone."""
-        return ObjectName(self.name.bucket, f"{self.name.key}\0{self.upload_id}")
 
 
 @dataclass(slots=True)

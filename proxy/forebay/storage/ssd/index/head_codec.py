@@ -20,9 +20,9 @@ Rows of other versions can't be read, and count as damaged.
 """
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 
-from forebay.core.heads import Head, ObjectFacts
+from forebay.core.heads import Head, NamedHead, ObjectFacts
 from forebay.core.names import Generation, ObjectName, Version
 from forebay.storage.ssd.segments.addressing import text_bytes
 from forebay.storage.ssd.segments.record import checksum
@@ -33,13 +33,6 @@ _CHECKSUMS_KNOWN: Final = 2
 _SEAL = struct.Struct(">BQ")
 _FIXED = struct.Struct(">dQI8sBH")
 _TEXTS_BEFORE_HEADERS: Final = 5
-
-
-class NamedHead(NamedTuple):
-    """A head and the object that it describes."""
-
-    name: ObjectName
-    head: Head
 
 
 def encode_head(name: ObjectName, head: Head) -> bytes:

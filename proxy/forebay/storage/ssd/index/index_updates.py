@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from forebay.core.heads import Head
+from forebay.core.heads import Head, NamedHead
 from forebay.core.names import Generation, ObjectName
-from forebay.storage.ssd.index.head_codec import NamedHead, decode_head, encode_head
+from forebay.storage.ssd.index.head_codec import decode_head, encode_head
 from forebay.storage.ssd.index.index import RESCAN, Index, Tables, decode_number, has_blocks
 from forebay.storage.ssd.index.listing_keys import listing_key, listing_prefix
 from forebay.storage.ssd.segments.addressing import GENERATION, OBJECT_ADDRESS, Addressing

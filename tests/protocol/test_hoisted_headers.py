@@ -4,7 +4,7 @@ import pytest
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
-from forebay.protocol.signatures.hoisted_headers import hoist_query_headers
+from forebay.protocol.hoisted_headers import hoist_query_headers
 from forebay.protocol.target import parse_target
 
 V4 = "X-Amz-Algorithm=a&X-Amz-Credential=c&X-Amz-Date=d&X-Amz-Expires=1&X-Amz-SignedHeaders=host&X-Amz-Signature=s"

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from forebay.core.errors import OriginBroken
-from forebay.origin.reads.partial_content import partial_length
+from forebay.origin.partial_content import partial_length
 
 BROKEN = None
 # (Range of the request, Content-Range, Content-Length, the length of the body)

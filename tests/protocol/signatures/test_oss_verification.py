@@ -5,8 +5,8 @@ from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
 from forebay.protocol.body.payload import UnsignedPayload, payload_form
-from forebay.protocol.oss.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4
-from forebay.protocol.oss.oss_verification import SignedOss, verify_oss
+from forebay.protocol.signatures.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4
+from forebay.protocol.signatures.oss_verification import SignedOss, verify_oss
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.signatures.sigv4_claim import read_claim
 from forebay.protocol.target import parse_target

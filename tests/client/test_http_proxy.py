@@ -9,7 +9,7 @@ import pytest
 
 from forebay_client import ClientConfigurationError
 from forebay_client.client_settings import ClientSettings, resolve_settings
-from forebay_client.transport.http_proxy import HttpProxy, find_proxy
+from forebay_client.http_proxy import HttpProxy, find_proxy
 from forebay_client.transport.http_transport import HttpTransport
 from forebay_client.transport.object_request import ObjectRequest, TransportFailed
 from forebay_client.transport.signed_request import ObjectRequestSigner

@@ -4,7 +4,7 @@ import pytest
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
-from forebay.protocol.oss.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4, OssClaim
+from forebay.protocol.signatures.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4, OssClaim
 from forebay.protocol.signatures.sigv2_claim import ClaimV2
 from forebay.protocol.signatures.sigv4_claim import AnonymousClaim, ClaimV4, read_claim
 from forebay.protocol.target import parse_target

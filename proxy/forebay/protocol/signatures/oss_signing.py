@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from forebay.protocol.dates import format_timestamp
-from forebay.protocol.oss.oss_canonical_request import (
+from forebay.protocol.signatures.oss_canonical_request import (
     ALGORITHM,
     UNSIGNED_PAYLOAD,
     OssScope,

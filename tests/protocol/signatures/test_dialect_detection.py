@@ -3,7 +3,7 @@
 import pytest
 from multidict import CIMultiDict
 
-from forebay.protocol.oss.dialect_detection import speaks_oss
+from forebay.protocol.signatures.dialect_detection import speaks_oss
 from forebay.protocol.target import parse_target
 
 

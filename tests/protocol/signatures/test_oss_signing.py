@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from forebay.protocol.oss.oss_canonical_request import canonical_query
-from forebay.protocol.oss.oss_signing import sign_oss_request
 from forebay.protocol.signatures.canonical_request import encode_path
+from forebay.protocol.signatures.oss_canonical_request import canonical_query
+from forebay.protocol.signatures.oss_signing import sign_oss_request
 from forebay.protocol.signatures.signing_key import SecretKey
 from harness.oss.authority import OssAuthority, signature
 from harness.oss.oss_request import parse

@@ -1,9 +1,8 @@
 """The canonical request of OSS Signature Version 4, and the signature over it.
 
-Both directions use it (forebay.protocol.oss.oss_verification verifies, forebay.protocol.oss.oss_signing signs), so that
-they can't drift apart. Unlike in SigV4, the bucket is always in the path, however the request is addressed; x-oss-*
-headers, Content-Type and Content-MD5 are always covered, other headers only when they are named; an empty query value
-has no `=`.
+Both directions use it (oss_verification verifies, oss_signing signs), so that they can't drift apart. Unlike in SigV4,
+the bucket is always in the path, however the request is addressed; x-oss-* headers, Content-Type and Content-MD5 are
+always covered, other headers only when they are named; an empty query value has no `=`.
 
     METHOD \\n /bucket/key \\n query \\n header:value \\n ... \\n \\n additional;names \\n payload
 

@@ -7,7 +7,7 @@ Invariants:
 
 - The bucket and the key are always covered, decoded, whichever way the request is addressed; so is every x-oss-*
   header, Content-Type and Content-MD5. Versions 2 and 4 cover the whole query, version 1 the sub-resources of
-  forebay.protocol.oss.oss_subresources, and of all requests with the same signature one is accepted.
+  forebay.protocol.signatures.oss_subresources, and of all requests with the same signature one is accepted.
 - No x-amz-* header or query name is accepted: no version covers them, and later steps obey them.
 - The body is never covered: OSS has UNSIGNED-PAYLOAD only.
 - Signatures and tokens are compared in constant time; the token only after the signature was right.
@@ -28,10 +28,7 @@ from typing import Final, Literal, NamedTuple, assert_never
 from forebay.core.errors import S3Error
 from forebay.protocol.dates import epoch_seconds, format_iso8601
 from forebay.protocol.header_map import Headers, single
-from forebay.protocol.oss import oss_canonical_request as canonical
-from forebay.protocol.oss.oss_canonical_request import UNSIGNED_PAYLOAD, header_lines, resource_of
-from forebay.protocol.oss.oss_claim import QUERY_V1, ClaimOssV1, ClaimOssV2, ClaimOssV4, Form, OssClaim
-from forebay.protocol.oss.oss_subresources import is_unambiguous, signed_resource, uncovered
+from forebay.protocol.signatures import oss_canonical_request as canonical
 from forebay.protocol.signatures.canonical_request import NO_TEXT, SignedText, encode_text
 from forebay.protocol.signatures.credential_checks import (
     MAX_SKEW,
@@ -41,6 +38,9 @@ from forebay.protocol.signatures.credential_checks import (
     check_token,
     equals_in_constant_time,
 )
+from forebay.protocol.signatures.oss_canonical_request import UNSIGNED_PAYLOAD, header_lines, resource_of
+from forebay.protocol.signatures.oss_claim import QUERY_V1, ClaimOssV1, ClaimOssV2, ClaimOssV4, Form, OssClaim
+from forebay.protocol.signatures.oss_subresources import is_unambiguous, signed_resource, uncovered
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.target import Target
 

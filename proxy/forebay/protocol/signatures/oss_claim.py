@@ -1,4 +1,4 @@
-"""The signature fields of an OSS request: its claim, which forebay.protocol.oss.oss_verification verifies.
+"""The signature fields of an OSS request: its claim, which forebay.protocol.signatures.oss_verification verifies.
 
     version   Authorization                                                     signed URL
     1         OSS <key>:<base64>                                                OSSAccessKeyId, Expires, Signature
@@ -24,8 +24,8 @@ from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias
 from forebay.core.errors import S3Error
 from forebay.protocol.dates import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.header_map import Headers, single
-from forebay.protocol.oss.dialect_detection import MARK_V1, MARKS
-from forebay.protocol.oss.oss_canonical_request import TERMINATOR, OssScope
+from forebay.protocol.signatures.dialect_detection import MARK_V1, MARKS
+from forebay.protocol.signatures.oss_canonical_request import TERMINATOR, OssScope
 from forebay.protocol.target import Target
 
 Form: TypeAlias = Literal["header", "query"]

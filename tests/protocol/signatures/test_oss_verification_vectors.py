@@ -11,8 +11,8 @@ import pytest
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
-from forebay.protocol.oss.dialect_detection import speaks_oss
-from forebay.protocol.oss.oss_verification import SignedOss, verify_oss
+from forebay.protocol.signatures.dialect_detection import speaks_oss
+from forebay.protocol.signatures.oss_verification import SignedOss, verify_oss
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.signatures.sigv2_claim import ClaimV2
 from forebay.protocol.signatures.sigv4_claim import AnonymousClaim, ClaimV4, read_claim
