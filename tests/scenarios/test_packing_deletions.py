@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from harness.fake.actions import HoldHead, HoldRequest
 from harness.fake.gate import Gate
 from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
 from harness.pack_jobs import OBJECTS, RULE, body, fill, held_job, rig_of, run_job, stored
 from harness.rig import Rig
 from harness.write_back_rig import WriteBackRig
@@ -21,10 +23,15 @@ DELETED, ELSEWHERE, LAST = "train/001/a.jpg", "train/002/a.jpg", "train/039/a.jp
 INDEX, TOMBSTONES = "packed/train/index.fbpack", "packed/train/index.deleted/"
 
 
-def packing(rig: Rig, origin: FakeOrigin, gate: Gate, **fault: Any) -> AbstractAsyncContextManager[None]:
-    """Within: a pack job whose request of this kind is held. Behind: the job is done."""
+@asynccontextmanager
+async def packing(rig: Rig, origin: FakeOrigin, gate: Gate, **fault: Any) -> AsyncIterator[None]:
+    """Within: a pack job whose request of this kind is held, behind all other reads. Behind: the job is done."""
     held = origin.faults.add(HoldHead(gate) if fault["method"] == "GET" else HoldRequest(gate), **fault)
-    return held_job(rig, origin, gate, held, shard_size="8MiB")
+    async with held_job(rig, origin, gate, held, shard_size="8MiB"):
+        for key in OBJECTS:
+            await origin.log.wait_for(1, "GET", key=key)
+        await run_loop_until(lambda: origin.log.concurrent == 1)
+        yield
 
 
 async def status(rig: Rig, method: str, key: str) -> int:
