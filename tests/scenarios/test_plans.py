@@ -55,9 +55,11 @@ async def test_what_is_cached_already_is_ahead_without_a_fetch(tmp_path: Path) -
         origin.faults.add(actions.HoldHead(gate), key="open/new", times=1)
         await send(rig, ["open/new", *keys])
         found = await until(rig, lambda plan: plan["lead_entries"] == 101)
+        await gate.reached()
         assert (found["lead_bytes"] >= 100 * SIZE, found["failed"], found["data_set"]) == (True, 0, "**")
         assert origin.log.count("GET") == before + 1
         gate.open()
+        await until(rig, lambda plan: plan["fetched_blocks"] == 1)
         assert await read(rig, ["open/new", *keys]) == ["hit-memory"] * 101
         assert origin.log.count("GET") == before + 1
 
@@ -424,6 +426,7 @@ async def test_after_an_orderly_end_a_plan_lacks_what_was_not_read(tmp_path: Pat
         await rig.restart()
         resumed = await until(rig, lambda plan: plan["lead_entries"] == 41)
         assert (resumed["position"], resumed["read"]) == (20, 0)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 41)
         fetched = [key for key in KEYS if origin.log.count("GET", key=key) == 2]
         assert fetched == [KEYS[5], *KEYS[20:]]
         await read(rig, [KEYS[5], *KEYS[20:]])

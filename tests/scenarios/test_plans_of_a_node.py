@@ -35,7 +35,7 @@ async def test_a_plan_sent_to_one_worker_serves_readers_of_all(tmp_path: Path) -
             origin.store.put_synthetic("bucket", key, SIZE)
         answer = await node.client(2).request("PUT", PLAN, (), "\n".join(KEYS).encode())
         assert (answer.status, answer.headers["x-forebay-plan-entries"]) == (200, "40")
-        await wait_progress(node, 3, lead_bytes=40 * SIZE)
+        await wait_progress(node, 3, lead_bytes=40 * SIZE, fetched_blocks=40)
         listed = await node.client(1).request("GET", "/bucket?list-type=2&prefix=.forebay%2F")
         assert b"<Key>.forebay/plans/order</Key>" in listed.body
         for number, key in enumerate(KEYS):
