@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadBatch
 from harness.batches import ReadEntry, batch_body, entries_in, read_batch, send_batch
 from harness.certificates import TestAuthority, install, tls_settings
@@ -14,6 +15,7 @@ from harness.clients import RawClient, path_of
 from harness.fake.actions import CloseAfter, HoldAfter, HoldHead, HoldRequest, IgnoreRange, Respond
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
 from harness.oss_client import OssClient
 from harness.rig import READER, TRAINER, Rig
 from harness.write_back_rig import WriteBackRig, at_origin
@@ -189,7 +191,8 @@ async def test_what_arrives_first_comes_first_if_asked_for(tmp_path: Path) -> No
             body = json.dumps({"keys": keys, "order": "arrival"}).encode()
             await connection.send(rig.client().sign("POST", "/bucket/.forebay/batch", (), body).wire)
             await gate.reached()
-            await origin.log.wait_for(len(keys), "GET")
+            memory, others = rig.parts.storage.tiers.memory, [ObjectName("bucket", key) for key in keys[1:]]
+            await run_loop_until(lambda: all(map(memory.head, others)))
             gate.open()
             answer = await connection.answer("POST")
         found = entries_in(answer.body)
