@@ -103,8 +103,10 @@ async def test_parts_that_are_on_their_way_to_the_origin_are_waited_for(tmp_path
         completed = tasks.spawn(oss.complete(target, upload, list(enumerate(etags, 1))), "complete")
         await oss.part(target, upload, 5, b"another number")
         assert (listed.done(), completed.done()) == (False, False)
+        origin.faults.add(HoldRequest(completing := Gate()), operation="CompleteMultipartUpload")
         gates[1].open()
         assert told(await listed, "UploadId") == upload
+        completing.open()
         done = await completed
         assert done.status == 200
         assert at_origin(origin, "a/file") == again + first + first
