@@ -21,6 +21,8 @@ from forebay_client.cli.command_context import CommandContext, Screen, process_c
 from forebay_client.cli.proxy_commands import run_proxy_command
 from forebay_client.cli.run_command import run_program
 
+_OPTIONS: Final = frozenset(("-h", "--help", "--version"))
+"""What may stand in place of a command."""
 _UNWRITABLE: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 """The errors of writes to standard output, if it is a file."""
 
@@ -48,7 +50,7 @@ def run_command_line(arguments: Sequence[str] | None = None, context: CommandCon
 
 
 def _run(arguments: Sequence[str], context: CommandContext) -> int:
-    if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMAND_NAMES:
+    if arguments and arguments[0] not in COMMAND_NAMES and arguments[0] not in _OPTIONS:
         context.screen.write_error(_unknown_command(arguments[0]))
         return 2
     try:
@@ -65,6 +67,8 @@ def _run(arguments: Sequence[str], context: CommandContext) -> int:
 
 
 def _unknown_command(name: str) -> str:
+    if name.startswith("-"):
+        return f"There is no option {name} before a command: options follow it, as in `forebay stats --json`."
     close = get_close_matches(name, COMMAND_NAMES, n=1)
     suggestion = f" Did you mean `forebay {close[0]}`?" if close else ""
     return f"There is no command {name!r}.{suggestion} `forebay --help` lists the commands."

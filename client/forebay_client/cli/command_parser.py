@@ -29,7 +29,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def _options_first(self, args: Sequence[str]) -> Sequence[str]:
         if any(action.nargs == argparse.REMAINDER for action in self._actions):
-            return args  # what stands behind a program's name is the program's
+            self._check_options_before_program(args)
+            return args
         options: list[str] = []
         others: list[str] = []
         rest = iter(args)
@@ -38,9 +39,7 @@ class CommandParser(argparse.ArgumentParser):
                 others += [each, *rest]
             elif len(each) == 1 or not each.startswith("-"):
                 others.append(each)
-            elif each.startswith("--") and each.partition("=")[0] not in self._option_string_actions:
-                self.error(f"there is no option {each.partition('=')[0]}{self._suggestion(each)}")
-            elif not self._takes_value(each):
+            elif not self._takes_value(self._known(each)):
                 options.append(each)
             elif (value := next(rest, None)) is not None:
                 options += [each, value]
@@ -48,9 +47,22 @@ class CommandParser(argparse.ArgumentParser):
                 others.append(each)  # at the end, where argparse misses the value
         return [*options, *others]
 
-    def _suggestion(self, option: str) -> str:
-        close = get_close_matches(option.partition("=")[0], self._option_string_actions, n=1)
-        return f"; did you mean {close[0]}?" if close else ""
+    def _check_options_before_program(self, args: Sequence[str]) -> None:
+        """Refuses an unknown option in front of a program's name; what stands behind that is the program's."""
+        rest = iter(args)
+        for each in rest:
+            if each in {"-", "--"} or not each.startswith("-"):
+                return
+            if self._takes_value(self._known(each)):
+                next(rest, None)
+
+    def _known(self, option: str) -> str:
+        """Returns the option. Ends the process, with the nearest one, if the command does not have it."""
+        name = option.partition("=")[0]
+        if name not in self._option_string_actions:
+            close = get_close_matches(name, self._option_string_actions, n=1)
+            self.error(f"there is no option {name}{f'; did you mean {close[0]}?' if close else ''}")
+        return option
 
     def _takes_value(self, option: str) -> bool:
         action = self._option_string_actions.get(option)

@@ -47,15 +47,43 @@ def test_what_is_no_command_is_refused(typed: str) -> None:
         _parser().parse_args(typed.split())
 
 
-def test_the_arguments_of_a_program_are_its_own() -> None:
-    parser = CommandParser()
+def _program_parser() -> CommandParser:
+    parser = CommandParser(allow_abbrev=False)
     parser.add_argument("--name")
     parser.add_argument("program", nargs=argparse.REMAINDER)
-    assert parser.parse_args(["python", "x.py", "--name", "y"]).program == ["python", "x.py", "--name", "y"]
+    return parser
 
 
-@pytest.mark.parametrize("typed", ["ls --stat stuck s3://b/k", "ls s3://b/k --stat=stuck", "ls --stat"])
-def test_an_unknown_option_is_named_with_the_nearest(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("options", ["", "--name job", "--name=job", "--"])
+def test_the_arguments_of_a_program_are_its_own(options: str) -> None:
+    program = ["python", "-X", "dev", "x.py", "--name", "y", "--nam"]
+    found = _program_parser().parse_args([*options.split(), *program])
+    assert (found.program[-len(program) :], found.name) == (program, "job" if "job" in options else None)
+
+
+@pytest.mark.parametrize(
+    ("typed", "complaint"),
+    [
+        ("ls --stat stuck s3://b/k", "--stat; did you mean --state?"),
+        ("ls s3://b/k --stat=stuck", "--stat; did you mean --state?"),
+        ("ls --stat", "--stat; did you mean --state?"),
+        ("ls -l s3://b/k", "-l"),
+    ],
+)
+def test_an_unknown_option_is_named_with_the_nearest(
+    typed: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         _parser().parse_args(typed.split())
-    assert capsys.readouterr().err.endswith("error: there is no option --stat; did you mean --state?\n")
+    assert capsys.readouterr().err.endswith(f"error: there is no option {complaint}\n")
+
+
+def test_a_dash_is_a_programs_name() -> None:
+    assert _program_parser().parse_args(["-"]).program == ["-"]
+
+
+@pytest.mark.parametrize("typed", ["--nam job python", "--nam=job python", "--name job --nam python"])
+def test_an_unknown_option_before_a_program_is_named(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        _program_parser().parse_args(typed.split())
+    assert capsys.readouterr().err.endswith("error: there is no option --nam; did you mean --name?\n")

@@ -602,6 +602,12 @@ def test_a_mistyped_command_is_named_with_the_nearest(forebay: Typist, control: 
     assert typed.err == "There is no command 'frobnicate'. `forebay --help` lists the commands.\n"
 
 
+def test_an_option_before_the_command_is_refused(forebay: Typist, control: FakeControl) -> None:
+    typed = forebay.type("--json", "stats")
+    assert (typed.code, control.calls) == (2, [])
+    assert typed.err == "There is no option --json before a command: options follow it, as in `forebay stats --json`.\n"
+
+
 def test_a_mistyped_option_is_named_with_the_nearest(
     forebay: Typist, control: FakeControl, capsys: pytest.CaptureFixture[str]
 ) -> None:
