@@ -48,6 +48,18 @@ async def test_a_flush_returns_when_the_writes_have_arrived(tmp_path: Path, dial
         assert at_origin(origin, "run/a") == b"first"
 
 
+async def test_a_flush_waits_for_a_prefix_with_a_line_end(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig, client_of(rig) as client:
+        await rig.prove()
+        origin.faults.add(actions.HoldRequest(gate := Gate()), method="PUT", key="run/a")
+        await client.put("ckpt", "run/a", b"first")
+        await gate.reached()
+        request = ObjectRequest("PUT", "ckpt", f"{FLUSH}new/0", content=memoryview(b"run/\n"))
+        answer = await asyncio.to_thread(client.blocking.send_request, request)
+        assert answer.headers["x-forebay-flush-left"] == "1"
+        gate.open()
+
+
 async def test_a_flush_ends_at_what_waits_for_a_person(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig, client_of(rig) as client:
         await rig.prove()

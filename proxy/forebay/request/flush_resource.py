@@ -18,8 +18,8 @@ from typing import Final
 from forebay.core.buffers import Piece
 from forebay.core.errors import BucketMissing, S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.core.names import MAX_KEY_BYTES
 from forebay.policy.grants import may_see_writes_below
+from forebay.request.prefix_body import LARGEST, read_prefix
 from forebay.request.resource import ResourceKind, ResourceOwner
 from forebay.write.back.node_backlog import NodeBacklog
 
@@ -33,7 +33,7 @@ _MOST_DIGITS: Final = 40
 class FlushResource:
     """Flushes of the node's pending writes."""
 
-    largest_body: int = MAX_KEY_BYTES
+    largest_body: int = LARGEST
 
     def __init__(self, backlog: NodeBacklog) -> None:
         self._backlog = backlog
@@ -49,10 +49,7 @@ class FlushResource:
         if not (earlier == FIRST or _is_number(earlier)) or bool(slash) != _is_number(seconds):
             message = f"A flush is named {FIRST!r}, or by what an earlier one returned; seconds to wait may follow."
             raise S3Error("InvalidArgument", message)
-        try:
-            prefix = b"".join([bytes(piece) async for piece in body]).decode()
-        except UnicodeDecodeError:
-            raise S3Error("InvalidArgument", "The body is a prefix of keys, in UTF-8.") from None
+        prefix = await read_prefix(body)
         if not may_see_writes_below(owner.principal, owner.bucket, prefix):
             raise S3Error("AccessDenied", "A flush needs the right to read or write every key of its prefix.")
         if owner.identity is not None:

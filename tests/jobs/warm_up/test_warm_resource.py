@@ -64,6 +64,13 @@ async def test_a_prefix_is_warmed(tmp_path: Path) -> None:
         assert origin.log.count("GET") == 0
 
 
+async def test_a_prefix_with_a_line_end_is_warmed(tmp_path: Path) -> None:
+    async with twenty_objects(tmp_path) as (_, rig), client_of(rig, READER) as client:
+        request = ObjectRequest("PUT", "data", ".forebay/warm/prefix", content=memoryview(b"open/\n"))
+        answer = await asyncio.to_thread(client.blocking.send_request, request)
+        assert await ended(rig, WarmHandle("data", True, answer.headers["x-forebay-warm-job"])) == ("done", 10)
+
+
 async def test_keys_that_may_not_be_read_are_left_out(tmp_path: Path) -> None:
     async with twenty_objects(tmp_path) as (origin, rig), client_of(rig, READER) as client:
         handle = await client.warm("data", ["open/1", "closed/1", "open/2", ".forebay/plans/x"])

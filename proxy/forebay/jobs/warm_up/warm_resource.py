@@ -22,6 +22,7 @@ from forebay.jobs.state.warm_up_job import WarmUpJob
 from forebay.jobs.state.warm_up_order import ListedSource, WarmUpOrder
 from forebay.jobs.warm_up.warm_ups import WarmUps
 from forebay.policy.grants import may_read, may_read_every_object_below
+from forebay.request.prefix_body import read_prefix
 from forebay.request.resource import ResourceKind, ResourceOwner
 
 MAX_JOBS: Final = 8
@@ -52,7 +53,7 @@ class WarmResource:
             )
         match name:
             case "prefix":
-                job, dropped = await self._warm_prefix(owner, await _text(body)), 0
+                job, dropped = await self._warm_prefix(owner, await read_prefix(body)), 0
             case "keys":
                 job, dropped = await self._warm_keys(owner, body)
             case _:
@@ -104,18 +105,6 @@ class WarmResource:
         job = await self._warm_ups.start(order, inventory)
         self._jobs.setdefault((owner.principal.id, owner.bucket), []).append((prefix, job))
         return job
-
-
-async def _text(body: AsyncIterator[Piece]) -> str:
-    content = bytearray()
-    async for piece in body:
-        content += piece
-        if len(content) > MAX_KEY_BYTES:
-            raise S3Error("InvalidArgument", f"A prefix has at most {MAX_KEY_BYTES} bytes.")
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        raise S3Error("InvalidArgument", "A prefix is UTF-8.") from None
 
 
 async def _lines(body: AsyncIterator[Piece]) -> AsyncIterator[bytes]:
