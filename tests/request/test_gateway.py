@@ -140,9 +140,11 @@ async def test_a_request_without_proof_reaches_no_reader_or_writer(method: str) 
     ("failure", "level", "line"),
     [
         (Throttled("full"), logging.INFO, "ID: full"),
+        (SpoolFull("no room"), logging.INFO, "ID: no room"),
         (SpoolFailed("/held: full"), logging.WARNING, "ID: a body can't be kept: /held: full (limits.held_path)"),
         (OriginUnreachable("no route"), logging.WARNING, "ID: the origin could not answer GetObject: no route"),
         (OriginCredentialFault("no key", ""), logging.INFO, "ID: the origin could not answer GetObject: no key"),
+        (S3Error("SlowDown", "It is full."), logging.INFO, "ID: SlowDown: It is full."),
         (access_denied("no grant"), logging.INFO, "ID: AccessDenied: no grant"),
     ],
 )

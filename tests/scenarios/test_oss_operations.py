@@ -3,6 +3,7 @@ under both, errors of every kind included."""
 
 import asyncio
 import base64
+import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -278,7 +279,10 @@ async def test_a_body_without_a_length_has_a_limit(tmp_path: Path) -> None:
         )
 
 
-async def test_requests_that_are_not_looked_into_are_refused_in_oss_s_terms(tmp_path: Path) -> None:
+async def test_requests_that_are_not_looked_into_are_refused_in_oss_s_terms(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     limits = "[limits]\nrequests = 1\n"
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=limits) as rig:
         client = OssClient(rig.endpoint, TRAINER)
@@ -292,6 +296,7 @@ async def test_requests_that_are_not_looked_into_are_refused_in_oss_s_terms(tmp_
             busy = await client.request("GET", "/bucket/key")
             gate.open()
         assert (busy.status, told(busy, "Code"), busy.headers["Retry-After"]) == (503, "SlowDown", "1")
+        assert f"{busy.headers['x-oss-request-id']}: SlowDown: limits.requests are under way" in caplog.messages
         assert told(first.result(), "Code") == "NoSuchBucket"
 
 

@@ -181,6 +181,8 @@ class Gateway:
         try:
             await work
         except S3Error as error:
+            if error.status == 503 and error.log_reason is None:  # what the node lacks at the moment
+                _log.info("%s: %s: %s", record.request_id, error.code, error.message)
             await self._refuse(error, request, reply, record)
         except Throttled as error:
             _log.info("%s: %s", record.request_id, error)
@@ -188,6 +190,7 @@ class Gateway:
             shown = reason if isinstance(error, WritesPending) else None
             await self._refuse(S3Error("SlowDown", shown), request, reply, record)
         except SpoolFull as error:
+            _log.info("%s: %s", record.request_id, error)
             await self._refuse(S3Error("SlowDown", str(error)), request, reply, record)
         except SpoolFailed as error:
             _log.warning("%s: a body can't be kept: %s (limits.held_path)", record.request_id, error)

@@ -11,6 +11,7 @@ when no request is left. It knows no connection.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Coroutine
 from typing import Any, Protocol
@@ -24,6 +25,8 @@ from forebay.request.admission import Admission, GatewayPolicy, KnownHead
 from forebay.request.gateway import Gateway
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
+
+_log = logging.getLogger(__name__)
 
 
 class AbortableReply(ObjectReply, Protocol):
@@ -108,7 +111,9 @@ class RequestService:
             raise
 
     async def _refuse_excess(self, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
-        await self._gateway.refuse(S3Error("SlowDown", "Too many requests at once."), request, reply, record)
+        error = S3Error("SlowDown", "Too many requests at once.")
+        error.log_reason = "limits.requests are under way"
+        await self._gateway.refuse(error, request, reply, record)
 
     async def refuse(self, error: S3Error, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
         """Answers a request by an error."""
@@ -127,6 +132,8 @@ class RequestService:
         now = time.monotonic()
         record = RequestRecord("", now, new_request_id(), peer, status=error.status, error=error.code, ended=now)
         self._metrics.record_refusal(error)
+        if error.log_reason is not None:
+            _log.info("%s: %s: %s", record.request_id, error.code, error.log_reason)
         if self._access_log is not None:
             self._access_log.write(record)
         return record.request_id

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import random
 from pathlib import Path
 
@@ -112,8 +113,9 @@ async def test_a_refused_body_is_not_read_as_the_next_request(tmp_path: Path) ->
     ],
 )
 async def test_refused_connections_have_an_id_and_a_log_line(
-    tmp_path: Path, sent: bytes, code: str, limits: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, sent: bytes, code: str, limits: str
 ) -> None:
+    caplog.set_level(logging.INFO)
     async with (
         FakeOrigin() as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, rest=limits) as rig,
@@ -129,6 +131,7 @@ async def test_refused_connections_have_an_id_and_a_log_line(
     request_id = answer.headers["x-amz-request-id"]
     assert f"<RequestId>{request_id}</RequestId>".encode() in answer.body
     assert (line["id"], line["peer"], line["method"]) == (request_id, "127.0.0.1", "")
+    assert (f"{request_id}: SlowDown: limits.connections are open" in caplog.messages) == (code == "SlowDown")
 
 
 async def test_connection_close_ends_the_connection(tmp_path: Path) -> None:

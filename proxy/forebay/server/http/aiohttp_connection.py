@@ -141,6 +141,7 @@ class AiohttpConnection(RequestHandler):
         self._watch_idle(self._limits.idle_timeout)
         if self.is_over_limit:
             error = S3Error("SlowDown", "Too many connections.")
+            error.log_reason = "limits.connections are open"
             cast("asyncio.Transport", transport).write(refused_connection(error, self.record_refusal(error)))
             self.force_close()
 
