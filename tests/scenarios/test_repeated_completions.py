@@ -75,6 +75,66 @@ async def test_an_oss_client_is_answered_again(tmp_path: Path) -> None:
         assert answers[1].headers["x-oss-hash-crc64ecma"] == head.headers["x-oss-hash-crc64ecma"]
 
 
+async def _small_parts(endpoint: str, count: int = 3) -> tuple[OssClient, str, list[tuple[int, str]]]:
+    """An upload of parts that an S3 origin takes joined only. Returns its client, its id and the list of its parts."""
+    oss, path = OssClient(endpoint, TRAINER), path_of("through", "a/file")
+    upload = await oss.initiate(path)
+    numbers = range(1, 1 + count)
+    return oss, upload, [(each, (await oss.part(path, upload, each, PART)).headers["ETag"]) for each in numbers]
+
+
+@pytest.mark.parametrize("lost", ["CompleteMultipartUpload", "UploadPart", None])
+async def test_small_parts_are_answered_again(tmp_path: Path, lost: str | None) -> None:
+    """Their client lists other ETags than the origin has. Lost: the answer to the completion, to a joined part, or that
+    of Forebay."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        origin.store.create_bucket("through")
+        oss, upload, listed = await _small_parts(rig.endpoint)
+        if lost is not None:
+            origin.faults.add(LoseAnswer(), operation=lost, times=1)
+        path = path_of("through", "a/file")
+        answers = [await oss.complete(path, upload, listed) for _ in range(3)]
+        assert [each.status for each in answers] == [200 if lost is None else 503, 200, 200]
+        assert (
+            answers[1].headers["ETag"]
+            == answers[2].headers["ETag"]
+            == (await oss.request("HEAD", path)).headers["ETag"]
+        )
+        assert (await oss.complete(path, upload, listed[:2])).status == 404
+        assert at_origin(origin, "a/file", "through") == 3 * PART
+
+
+async def test_small_parts_of_an_aborted_upload_are_refused(tmp_path: Path) -> None:
+    """By the origin, whatever Forebay still holds of them: not by a 503, which is tried again for ever."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        origin.store.create_bucket("through")
+        oss, upload, listed = await _small_parts(rig.endpoint)
+        origin.store.bucket("through").uploads.clear()
+        refused = await oss.complete(path_of("through", "a/file"), upload, listed)
+        assert (refused.status, told(refused, "Code")) == (404, "NoSuchUpload")
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["answered", "killed"])
+async def test_another_worker_answers_small_parts_again(tmp_path: Path, is_killed: bool) -> None:
+    async with FakeOrigin() as origin, Node(origin, tmp_path) as node:
+        origin.store.create_bucket("through")
+        path, gate = path_of("through", "a/file"), Gate()
+        oss, upload, listed = await _small_parts(node.endpoint(0))
+        if is_killed:
+            origin.faults.add(HoldHead(gate), operation="CompleteMultipartUpload", times=1)
+        first = TaskRegistry().spawn(oss.complete(path, upload, listed), "complete")
+        if is_killed:
+            await gate.reached()
+            await node.kill_worker(0, SIGKILL)
+        assert (await first).status == (0 if is_killed else 200)
+        again = await OssClient(node.endpoint(1), TRAINER).complete(path, upload, listed)
+        gate.open()
+        assert again.status == 200, again.body
+        assert at_origin(origin, "a/file", "through") == 3 * PART
+
+
 @pytest.mark.parametrize("bucket", ["through", "ckpt"])
 async def test_a_completion_without_its_object_is_refused(tmp_path: Path, bucket: str) -> None:
     """The upload was aborted, or the object was replaced since."""

@@ -269,7 +269,7 @@ class ObjectWriter:
             ) as answer:
                 interims.end()
                 if self._repeats is not None and forward.operation.name == "CompleteMultipartUpload":
-                    await self._repeats.answer_again(forward, answer, sent or b"")
+                    await self._repeats.answer_again(forward, answer, sent or b"", tracked.joined_etag)
                 settle = partial(self._settle, write, answer)
                 relay = AnswerRelay(answer, forward.request, context.reply, context.record)
                 if forward.operation.name in _OUTCOME_IN_BODY:

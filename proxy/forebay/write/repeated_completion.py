@@ -10,7 +10,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_CompleteMultipartUpload.html
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -48,11 +48,10 @@ class RepeatedCompletions:
         self._origins = origins
 
     async def find(
-        self, name: ObjectName, identity: OriginIdentity | None, parts: Sequence[UploadedPart]
+        self, name: ObjectName, identity: OriginIdentity | None, expected: str
     ) -> tuple[str, HeaderPairs] | None:
-        """Returns the ETag of an object that was made of these parts, and what the answer to its completion tells, as
-        headers; None: there is none, or it can't be found out."""
-        expected = completed_etag(parts)
+        """Returns the ETag of an object, and what the answer to its completion tells, as headers; None: the origin has
+        not the `expected` one, or that can't be found out."""
         if not expected:
             return None
         with suppress(ForebayError):
@@ -64,9 +63,15 @@ class RepeatedCompletions:
                 return found.facts.version.etag, headers
         return None
 
-    async def answer_again(self, forward: ForwardRequest, answer: OriginResponse, document: bytes) -> None:
-        """Replaces the origin's `answer` to a completion by `document`, if the upload was completed before. Raises
-        OriginError."""
+    async def answer_again(
+        self,
+        forward: ForwardRequest,
+        answer: OriginResponse,
+        document: bytes,
+        joined_etag: Callable[[], str] = lambda: "",
+    ) -> None:
+        """Replaces the origin's `answer` to a completion by `document`, if the upload was completed before.
+        `joined_etag`: the ETag of its object, if that was made of joined parts. Raises OriginError."""
         if answer.status != 404 or embedded_error(await answer.peek(_REFUSAL_LIMIT)) != "NoSuchUpload":
             return
         try:
@@ -74,7 +79,7 @@ class RepeatedCompletions:
         except S3Error:
             return
         name = forward.target.name
-        if (found := await self.find(name, forward.identity, parts)) is not None:
+        if (found := await self.find(name, forward.identity, joined_etag() or completed_etag(parts))) is not None:
             etag, headers = found
             kept = ((field, value) for field, value in answer.headers.items() if field.lower() not in _OF_THE_BODY)
             content = completed_document(name, etag, forward.request.url)

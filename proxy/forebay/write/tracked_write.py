@@ -24,7 +24,7 @@ from forebay.protocol.xml.s3_documents import UploadedPart, result_etag
 from forebay.storage.spooled_body import SPILL_SIZE, SpooledBody
 from forebay.write.body_digest import BodyDigest, WrittenDigests, crc_header
 from forebay.write.forward_request import ForwardRequest
-from forebay.write.multipart.multipart_registry import KnownPart, MultipartRegistry
+from forebay.write.multipart.multipart_registry import JoinedObject, KnownPart, MultipartRegistry
 from forebay.write.multipart.part_coalescer import CoalescedCompletion, PartCoalescer
 from forebay.write.warm_on_write import WarmOnWrite
 
@@ -91,6 +91,13 @@ class TrackedWrite:
         """The document that is sent in place of the client's; None: the client's."""
         return self._completion.body if self._completion is not None else None
 
+    def joined_etag(self) -> str:
+        """Returns the ETag of the object that a completion has made of joined parts before; empty: there was none."""
+        if self._completion is None:
+            return ""
+        request = md5(self._completion.body, usedforsecurity=False).hexdigest()
+        return self._tracker.registry.joined_etag(self._forward.upload, request)
+
     @property
     def etag(self) -> str:
         """The ETag of an object with this body, quoted; empty unless writes of it may be accepted meanwhile."""
@@ -145,7 +152,8 @@ class TrackedWrite:
                 digest = self._completion.digest if self._completion is not None else None
                 if digest is not None:
                     await tracker.digests.record(forward.target.name, etag, digest)
-                await tracker.registry.forget(forward.upload)
+                request = self._completion.joined_from if self._completion is not None else ""
+                await tracker.registry.forget(forward.upload, JoinedObject(request, etag) if request and etag else None)
             case "AbortMultipartUpload":
                 await tracker.registry.forget(forward.upload)
             case _:

@@ -18,7 +18,13 @@ from forebay.server.rpc.rpc_server import RpcServer
 from forebay.storage.spool import Spool
 from forebay.storage.spooled_body import SpooledFile
 from forebay.write.body_digest import BodyDigest
-from forebay.write.multipart.multipart_registry import MAX_PARTS, KnownPart, MultipartRegistry
+from forebay.write.multipart.multipart_registry import (
+    MAX_JOINED,
+    MAX_PARTS,
+    JoinedObject,
+    KnownPart,
+    MultipartRegistry,
+)
 
 NAME = ObjectName("b", "k")
 KEY = UploadKey(NAME, "u")
@@ -200,13 +206,27 @@ async def test_another_worker_knows_each_change(tmp_path: Path) -> None:
     assert (here.etag, here.digest, there) == (first.etag, first.digest, second)
     await registry.remove(KEY, 2)
     assert other.registry.lookup(KEY, listed) == [here, None]
-    await registry.forget(KEY)
+    await registry.forget(KEY, JoinedObject("request", '"etag"'))
     assert len(other.registry) == 0
+    assert other.registry.joined_etag(KEY, "request") == '"etag"'
     spool.close()
 
 
+async def test_an_object_of_joined_parts_is_remembered() -> None:
+    """By the upload and the whole request."""
+    registry = a_registry()
+    await registry.forget(UploadKey(NAME, "not joined"))
+    await registry.forget(KEY, JoinedObject("request", '"etag"'))
+    asked = [(KEY, "request"), (KEY, "another"), (UploadKey(NAME, "v"), "request"), (UploadKey(NAME, "not joined"), "")]
+    assert [registry.joined_etag(*each) for each in asked] == ['"etag"', "", "", ""]
+    for number in range(MAX_JOINED):
+        await registry.forget(UploadKey(NAME, f"later {number}"), JoinedObject("request", '"later"'))
+    assert registry.joined_etag(KEY, "request") == ""
+
+
 def test_a_malformed_change_is_refused() -> None:
-    for document in ({}, {"name": ["b", "k"]}, {"name": ["b", "k"], "upload": "u", "number": 1, "etag": "e"}):
+    upload: Document = {"name": ["b", "k"], "upload": "u"}
+    for document in ({}, {"name": ["b", "k"]}, {**upload, "number": 1, "etag": "e"}, {**upload, "made": ["request"]}):
         with pytest.raises(PeerUnavailable):
             a_registry().receive(document)
 

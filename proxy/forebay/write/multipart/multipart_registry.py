@@ -15,6 +15,8 @@ Invariants:
 - A change reaches the other workers before the client is answered, for its next request may go to any of them. The
   message "part" carries it: all fields for an added part, no ETag for a removed one, no number for an upload that was
   completed or aborted. A worker that does not answer in time knows less.
+- Of a completed upload whose parts were joined, the ETag of its object is remembered, for a client that repeats the
+  completion: it can't be told from the ETags that its client lists.
 - An upload is forgotten when it is completed or aborted, when it was idle for too long, and when there are too many
   parts, the upload that was idle longest first. Forgetting a part releases its spooled bytes.
 
@@ -25,7 +27,9 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
+
+from cachetools import FIFOCache
 
 from forebay.core.errors import SpoolFailed
 from forebay.core.names import UploadKey
@@ -40,8 +44,18 @@ from forebay.write.body_digest import BodyDigest, decode_digest, encode_digest
 
 MAX_PARTS: Final = 100_000
 """Parts of all uploads together."""
+MAX_JOINED: Final = 4096
+"""Objects of joined parts that are remembered."""
 
 _log = logging.getLogger(__name__)
+
+
+class JoinedObject(NamedTuple):
+    """The object that a completion has made of joined parts."""
+
+    request: str
+    """The MD5 of the document that its client sent, in hexadecimal digits."""
+    etag: str
 
 
 @dataclass(slots=True)
@@ -82,6 +96,7 @@ class MultipartRegistry:
         self._max_parts = max_parts
         self._uploads: OrderedDict[UploadKey, _Upload] = OrderedDict()  # the one that was idle longest first
         self._count = 0
+        self._joined: FIFOCache[UploadKey, JoinedObject] = FIFOCache(MAX_JOINED)
 
     def __len__(self) -> int:
         """Number of uploads."""
@@ -97,6 +112,12 @@ class MultipartRegistry:
         self._touch(key, upload)
         known = [upload.parts.get(part.number) for part in listed]
         return [part if part and part.matches(each.etag) else None for part, each in zip(known, listed, strict=True)]
+
+    def joined_etag(self, key: UploadKey, request: str) -> str:
+        """Returns the ETag of an object that an earlier completion has made of joined parts; empty: there was none.
+        `request`: see JoinedObject."""
+        made = self._joined.get(key)
+        return made.etag if made is not None and made.request == request else ""
 
     def conflicts(self, key: UploadKey, listed: Sequence[UploadedPart]) -> bool:
         """Whether a completion lists a part that is known by another ETag."""
@@ -143,10 +164,12 @@ class MultipartRegistry:
         self._remove(key, number)
         await self._notify(key, {"number": number})
 
-    async def forget(self, key: UploadKey) -> None:
-        """Removes an upload that was completed or aborted."""
+    async def forget(self, key: UploadKey, made: JoinedObject | None = None) -> None:
+        """Removes an upload that was completed or aborted. `made`: of joined parts."""
         self._forget(key)
-        await self._notify(key, {})
+        if made is not None:
+            self._joined[key] = made
+        await self._notify(key, {} if made is None else {"made": list(made)})
 
     async def flush_staged(self) -> None:
         """Waits until the blocks that other workers have staged can be read from the shared tier."""
@@ -158,6 +181,8 @@ class MultipartRegistry:
         number = document.get("number")
         if number is None:
             self._forget(key)
+            if "made" in document:
+                self._joined[key] = decode(lambda: JoinedObject(*map(str, document["made"])))
         elif "etag" in document:
             self._add(key, *decode(lambda: (int(number), _part_of(document))))
         else:

@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from hashlib import md5
 from typing import Final, assert_never
 
 from forebay.core.cooperative import CooperativeWork, run_cooperatively
@@ -46,6 +47,8 @@ class CoalescedCompletion:
     body: bytes
     digest: BodyDigest | None
     """The digest of the object; None where a part is unknown."""
+    joined_from: str = ""
+    """The MD5 of the client's document, in hexadecimal digits, if parts were joined; else empty."""
 
 
 class PartCoalescer:
@@ -116,7 +119,8 @@ class PartCoalescer:
         firsts = [run[0].number for run in runs if len(run) > 1]
         etags |= await self._upload_runs(forward, dict(zip(firsts, joined, strict=True)))
         final = [UploadedPart(run[0].number, etags[run[0].number]) for run in runs]
-        return CoalescedCompletion(await run_cooperatively(write_completion_cooperatively(final)), digest)
+        document = await run_cooperatively(write_completion_cooperatively(final))
+        return CoalescedCompletion(document, digest, md5(body, usedforsecurity=False).hexdigest())
 
     def _least_of(self, forward: ForwardRequest) -> int:
         return 0 if self._origins.of(forward.target.bucket).dialect.speaks_oss else self._least
@@ -137,9 +141,10 @@ class PartCoalescer:
         return dict(task.result() for task in tasks)
 
     async def _upload_run(self, forward: ForwardRequest, number: int, parts: list[KnownPart]) -> str:
-        key, expected, sent = forward.upload, combine_digests(part.digest for part in parts), BodyDigest()
+        key, expected = forward.upload, combine_digests(part.digest for part in parts)
 
         async def pieces() -> AsyncIterator[bytes]:
+            sent = BodyDigest()
             for part in parts:
                 if part.spooled is None:
                     raise S3Error("InternalError")
@@ -166,10 +171,20 @@ class PartCoalescer:
         )
         async with await self._origins.send(request) as answer:
             etag = answer.headers.get("ETag", "")
-            if answer.status != 200 or not etag:
+            if answer.status == 404:  # the origin answers the completion: it may be a repeated one
+                etag = await _etag_of(pieces())
+            elif answer.status != 200 or not etag:
                 raise OriginBroken(f"a coalesced part was answered with {answer.status}")
         parts[0].coalesced_etag = etag
         return etag
+
+
+async def _etag_of(pieces: AsyncIterator[bytes]) -> str:
+    """Returns the ETag that a part of these bytes has at an origin."""
+    digest = md5(usedforsecurity=False)
+    async for piece in pieces:
+        digest.update(piece)
+    return f'"{digest.hexdigest()}"'
 
 
 def _planning(

@@ -53,7 +53,7 @@ from forebay.write.back.pending.pending_uploads import (
 from forebay.write.body_digest import BodyDigest, combining_digests, crc_header, crc_in
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
-from forebay.write.repeated_completion import RepeatedCompletions
+from forebay.write.repeated_completion import RepeatedCompletions, completed_etag
 
 DOCUMENT_LIMIT: Final = 4 << 20
 """Bytes of a completion."""
@@ -264,7 +264,7 @@ class UploadAcceptance:
         key = context.forward.upload
         if self._uploads.find(*key) is not None or self._uploads.is_completed(key.upload_id):
             return False
-        found = await self._repeats.find(key.name, None, listed)
+        found = await self._repeats.find(key.name, None, completed_etag(listed))
         if found is not None:
             await self._answer_completion(context, found[0], crc_in(found[1]), DURABLE_ORIGIN)
         return found is not None
