@@ -204,7 +204,11 @@ async def test_another_worker_knows_each_change(tmp_path: Path) -> None:
     assert isinstance(here.spooled, SpooledFile)
     assert [bytes(piece) async for piece in here.spooled.pieces()] == [b"a"]
     assert (here.etag, here.digest, there) == (first.etag, first.digest, second)
+    await registry.note_coalesced(KEY, 1, '"joined"', BodyDigest(5, 2))
+    assert (here.coalesced_etag, here.coalesced) == ('"joined"', BodyDigest(5, 2))
     await registry.remove(KEY, 2)
+    assert other.registry.lookup(KEY, listed) == [here, None]
+    await registry.note_coalesced(KEY, 2, '"joined"', BodyDigest(5, 2))
     assert other.registry.lookup(KEY, listed) == [here, None]
     await registry.forget(KEY, JoinedObject("request", '"etag"'))
     assert len(other.registry) == 0

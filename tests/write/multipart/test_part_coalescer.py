@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from hashlib import md5
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +124,25 @@ async def test_only_small_parts_of_oss_clients_are_spooled(tmp_path: Path) -> No
     with pytest.raises(SpoolFull):
         await subject.upload(3, b"cd")
     assert subject.spool.in_use == 2
+
+
+async def test_joined_parts_are_sent_once(tmp_path: Path) -> None:
+    """A completion that is repeated lists what the origin has, as long as none of them was replaced."""
+    subject = Fixture(tmp_path, CannedResponse(200, ETag='"joined"'), CannedResponse(200, ETag='"again"'))
+    for number, body in enumerate((b"ab", b"cd"), 1):
+        await subject.upload(number, body)
+    first, again = [await subject.coalescer.coalesce(completion(), BODY, subject.listed) for _ in range(2)]
+    assert (first, subject.origin.bodies) == (again, [b"abcd"])
+    await subject.upload(2, b"ef")
+    replaced = await subject.coalescer.coalesce(completion(), BODY, [subject.listed[0], subject.listed[2]])
+    assert (b"again" in replaced.body, subject.origin.bodies) == (True, [b"abcd", b"abef"])
+
+
+async def test_an_upload_that_has_ended_is_completed_all_the_same(tmp_path: Path) -> None:
+    """With the ETag that the joined part had: the origin answers the completion."""
+    subject = Fixture(tmp_path, CannedResponse(404))
+    for number, body in enumerate((b"ab", b"cd"), 1):
+        await subject.upload(number, body)
+    found = await subject.coalescer.coalesce(completion(), BODY, subject.listed)
+    assert md5(b"abcd").hexdigest().encode() in found.body
+    assert found.joined_from == md5(BODY).hexdigest()

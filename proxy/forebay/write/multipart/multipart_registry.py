@@ -14,7 +14,8 @@ Invariants:
   that was copied in, removes its row: the origin may have other bytes under that number.
 - A change reaches the other workers before the client is answered, for its next request may go to any of them. The
   message "part" carries it: all fields for an added part, no ETag for a removed one, no number for an upload that was
-  completed or aborted. A worker that does not answer in time knows less.
+  completed or aborted, the ETag and the digest of what was appended to a part. A worker that does not answer in time
+  knows less.
 - Of a completed upload whose parts were joined, the ETag of its object is remembered, for a client that repeats the
   completion: it can't be told from the ETags that its client lists.
 - An upload is forgotten when it is completed or aborted, when it was idle for too long, and when there are too many
@@ -71,6 +72,8 @@ class KnownPart:
     """The blocks of the part, where the object is warmed on write."""
     coalesced_etag: str = ""
     """The ETag that the origin has under this number since the following parts were appended to it."""
+    coalesced: BodyDigest | None = None
+    """The digest of these bytes."""
 
     def matches(self, etag: str) -> bool:
         """Whether a completion that lists `etag` means this part."""
@@ -159,6 +162,12 @@ class MultipartRegistry:
                 _log.warning("a part stays in memory, as it can't be written: %s", error)
         await self._notify(key, {"number": number, **_part_document(part, file)})
 
+    async def note_coalesced(self, key: UploadKey, number: int, etag: str, digest: BodyDigest) -> None:
+        """Records what the origin has under the number of a part since the following ones were appended to it: a
+        completion that is repeated, here or elsewhere, need not send it again."""
+        self._note_coalesced(key, number, etag, digest)
+        await self._notify(key, {"number": number, "coalesced": etag, **encode_digest(digest)})
+
     async def remove(self, key: UploadKey, number: int) -> None:
         """Removes a part whose bytes at the origin are not known any more."""
         self._remove(key, number)
@@ -183,6 +192,10 @@ class MultipartRegistry:
             self._forget(key)
             if "made" in document:
                 self._joined[key] = decode(lambda: JoinedObject(*map(str, document["made"])))
+        elif "coalesced" in document:
+            self._note_coalesced(
+                key, *decode(lambda: (int(number), str(document["coalesced"]), decode_digest(document)))
+            )
         elif "etag" in document:
             self._add(key, *decode(lambda: (int(number), _part_of(document))))
         else:
@@ -220,6 +233,11 @@ class MultipartRegistry:
         self.expire()
         while self._count > self._max_parts:
             self._forget(next(iter(self._uploads)))
+
+    def _note_coalesced(self, key: UploadKey, number: int, etag: str, digest: BodyDigest) -> None:
+        part = self._parts(key).get(number)
+        if part is not None:
+            part.coalesced_etag, part.coalesced = etag, digest
 
     def _remove(self, key: UploadKey, number: int) -> None:
         part = self._parts(key).pop(number, None)

@@ -142,6 +142,8 @@ class PartCoalescer:
 
     async def _upload_run(self, forward: ForwardRequest, number: int, parts: list[KnownPart]) -> str:
         key, expected = forward.upload, combine_digests(part.digest for part in parts)
+        if parts[0].coalesced == expected:  # by an earlier try
+            return parts[0].coalesced_etag
 
         async def pieces() -> AsyncIterator[bytes]:
             sent = BodyDigest()
@@ -172,10 +174,10 @@ class PartCoalescer:
         async with await self._origins.send(request) as answer:
             etag = answer.headers.get("ETag", "")
             if answer.status == 404:  # the origin answers the completion: it may be a repeated one
-                etag = await _etag_of(pieces())
-            elif answer.status != 200 or not etag:
+                return await _etag_of(pieces())
+            if answer.status != 200 or not etag:
                 raise OriginBroken(f"a coalesced part was answered with {answer.status}")
-        parts[0].coalesced_etag = etag
+        await self._registry.note_coalesced(key, number, etag, expected)
         return etag
 
 
