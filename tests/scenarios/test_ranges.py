@@ -143,7 +143,8 @@ async def test_cached_blocks_are_not_fetched_again(tmp_path: Path) -> None:
         await rig.client().request("GET", path_of("bucket", "key"), [("Range", f"bytes={3 * BLOCK}-{4 * BLOCK - 1}")])
         answer = await rig.client().request("GET", path_of("bucket", "key"))
         assert (cache_status(answer), answer.body) == ((200, "partial"), content.expected(Span(0, 8 * BLOCK)))
-        assert origin.log.ranges("key")[1:] == [f"bytes=0-{3 * BLOCK - 1}", f"bytes={4 * BLOCK}-{8 * BLOCK - 1}"]
+        fetched = origin.log.ranges("key")[1:]  # over two connections, in any order
+        assert sorted(map(str, fetched)) == [f"bytes=0-{3 * BLOCK - 1}", f"bytes={4 * BLOCK}-{8 * BLOCK - 1}"]
 
 
 async def test_a_small_gap_is_read_through_to_save_a_request(tmp_path: Path) -> None:
