@@ -22,7 +22,7 @@ from forebay_client.cli.proxy_commands import run_proxy_command
 from forebay_client.cli.run_command import run_program
 
 _OPTIONS: Final = frozenset(("-h", "--help", "--version"))
-"""What may stand in place of a command."""
+"""The options that may stand in place of a command."""
 _UNWRITABLE: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 """The errors of writes to standard output, if it is a file."""
 
