@@ -90,6 +90,7 @@ class PowerCuts(Generic[T]):
         """The nodes by inode, of what is there now."""
         self._tree: dict[tuple[int, str], int] = {}
         self._next = _ROOT
+        self._is_looking = False
         self._moments: list[tuple[_Disk, T]] = []
 
     @property
@@ -137,7 +138,9 @@ class PowerCuts(Generic[T]):
     def _synced(self, sync: Callable[[int], None]) -> Callable[[int], None]:
         def call(fd: int) -> None:
             sync(fd)
+            self._is_looking = True  # its own calls are not the program's
             self._look()
+            self._is_looking = False
             node = self._nodes.get(os.fstat(fd).st_ino)
             if node is not None:
                 self._disk.sync(node)
@@ -145,6 +148,8 @@ class PowerCuts(Generic[T]):
         return call
 
     def _stop(self) -> None:
+        if self._is_looking:
+            return
         self._look()
         self._moments.append((self._disk.copy(), self._promise()))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.core.errors import S3Error
+from forebay.core.errors import S3Error, Throttled
 from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries, PlanEntry
 from forebay.jobs.plans.plan_files import PlanFiles, locked_plans, plan_id
 from forebay.jobs.plans.plan_key_lists import key_list_id
@@ -20,6 +20,7 @@ from forebay.policy.grants import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access
 from harness.file_calls import FileCalls
+from harness.journal_points import FailOnce
 
 OWNER = Principal("p", (Grant(Pattern("b/open/**"), frozenset({Access.READ})),))
 ALL = Principal("p", (Grant(Pattern("**"), frozenset({Access.READ})),))
@@ -55,6 +56,14 @@ async def entries_of(store: PlanStore, name: str = "order") -> list[PlanEntry]:
         return entries.read(0, 10**6)
     finally:
         entries.close()
+
+
+async def position_of(store: PlanStore, name: str = "order") -> PlanStart:
+    loaded = await store.load(plan_id("b", "p", name))
+    assert loaded is not None
+    _, entries, start = loaded
+    entries.close()
+    return start
 
 
 async def test_a_plan_is_kept_for_the_next_process(tmp_path: Path) -> None:
@@ -105,6 +114,57 @@ async def test_a_plan_is_there_while_another_replaces_it(tmp_path: Path) -> None
     assert {point for point, is_there in points if not is_there} == set()
     assert len(points) > 10
     assert await entries_of(store) == [PlanEntry("b"), PlanEntry("c")]
+
+
+@pytest.mark.parametrize(
+    "call", ["open jobs/plans/plan_files", "unlink jobs/plans/plan_store", "fsync jobs/plans/plan_store"]
+)
+async def test_a_plan_that_can_not_be_removed_is_no_success(tmp_path: Path, call: str) -> None:
+    """Its answer says that it may come back."""
+    store, fail = PlanStore(tmp_path), FailOnce(f"before {call}", 0, errno.EIO)
+    plan = plan_id("b", "p", "order")
+    with FileCalls(fail).watched():
+        for directory in ("other", plan):
+            (tmp_path / directory).mkdir()
+            (tmp_path / directory / "plan.json").write_text("{}")
+        with pytest.raises(Throttled, match="can't be removed: Input/output error"):  # in a thread that begins in here
+            await store.remove_any(plan)
+    await store.remove_any(plan)
+    await store.remove_any(plan)  # it is gone already
+    assert await store.plans() == ["other"]
+
+
+async def test_a_damaged_plan_is_found_in_another_boot(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    kept = await receive(PlanStore(tmp_path, boot="one"), b"a\nb\n")
+    (tmp_path / kept.id / "keys").write_bytes(b"a\n\0\n")
+    assert await entries_of(PlanStore(tmp_path, boot="one")) == [PlanEntry("a"), PlanEntry("\0")], "it is not verified"
+    after = PlanStore(tmp_path, boot="two")
+    assert await after.plans() == [kept.id]
+    assert await after.load(kept.id) is None
+    assert caplog.messages == ["a plan is damaged, and removed"]
+    assert await after.plans() == []
+
+
+async def test_the_latest_order_of_another_boot_is_not_believed(tmp_path: Path) -> None:
+    """A power cut may have brought an older one back."""
+    for number in range(3):
+        await receive(PlanStore(tmp_path, boot="one"), b"a\n", f"{number}")
+    (tmp_path / ".order").write_text("1 one")
+    await receive(PlanStore(tmp_path, boot="two"), b"a\n", "latest")
+    assert (await PlanStore(tmp_path, boot="two").plans())[-1] == plan_id("b", "p", "latest")
+
+
+async def test_a_damaged_position_is_the_beginning(tmp_path: Path) -> None:
+    store = PlanStore(tmp_path)
+    kept = await receive(store, b"a\nb\nc\n")
+    await store.record_position(kept, PlanStart(1, 3, unread=frozenset({2})))
+    file = tmp_path / kept.id / "position"
+    whole = file.read_bytes()
+    for damaged in (b"", whole[:-2], bytes(len(whole)), whole[:-1] + b"1"):
+        file.write_bytes(damaged)
+        assert await position_of(store) == PlanStart()
+    file.write_bytes(whole)
+    assert await position_of(store) == PlanStart(1, 3, unread=frozenset({2}))
 
 
 @pytest.mark.parametrize("error", [errno.EINVAL, errno.ENOSYS])
