@@ -428,3 +428,15 @@ async def test_of_two_of_one_name_that_a_kill_left_the_later_stays(tmp_path: Pat
         assert [each.id for each in catalogue.recordings] == [later.id]
         await catalogue.flush()
         assert files_in(tmp_path, ".json") == 1
+
+
+async def test_what_would_end_with_the_process_is_not_saved(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    async with opened(tmp_path / "file") as (catalogue, _):
+        recording = record(catalogue)
+        assert keys_in(await catalogue.read(recording)) == KEYS
+        with pytest.raises(Throttled, match="could not be used at the start"):
+            await catalogue.add("bucket", "nightly", "user", filtered(recording_of(KEYS)))
+        with pytest.raises(Throttled, match="could not be used at the start"):
+            await catalogue.save(recording, "nightly", "user")
+        assert (recording.state, catalogue.recordings) == ("automatic", [recording])

@@ -6,8 +6,7 @@
 The state of the recordings is kept in memory and changes at once. Files follow in their thread, so that no request
 waits for a disk: every few seconds, after MAX_COLLECTED changes, or before they are read. All recordings together are
 bounded: automatic ones give way, the least recently used first; then nothing more is recorded, and none is accepted.
-Without a state directory, or if another process uses it, recordings live in a temporary directory, and end with the
-process.
+Without a state directory all end with the process; where it can't be used, automatic ones do, and others are refused.
 """
 
 import asyncio
@@ -199,8 +198,7 @@ class RecordingCatalogue:
         return await self._change(lambda files: files.read(recording.id))
 
     async def add(self, bucket: str, name: str, principal: str, found: FilteredRecording) -> Recording:
-        """Adds a recording that was made elsewhere, in place of one of this name. Raises Throttled, and leaves that
-        one, if there is no room for it, or the disk fails."""
+        """Adds a recording, in place of one of this name. Raises Throttled, and leaves that, if it can't be kept."""
         async with self._saving:
             return await self._add(bucket, name, principal, found)
 
@@ -279,6 +277,8 @@ class RecordingCatalogue:
         await self._change(lambda files: files.flush())
 
     def _check_saved(self, size: int, previous: Recording | None) -> None:
+        if self._directory is not None and self._temporary is not None:
+            raise Throttled(f"recordings can't be kept: {self._directory} could not be used at the start")
         saved = [each for each in self._recordings.values() if each.state == "saved" and each is not previous]
         if len(saved) >= MAX_SAVED:
             raise Throttled(f"{MAX_SAVED} recordings are saved, and there may be no more")
