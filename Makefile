@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help serve demo test format lint types floors tests bench peers \
 	clean bench-checkpoints bench-epochs bench-misses bench-scale bench-training bench-mounts bench-packs bench-clients browser promtool \
-	soak crash faults clients clients-torch suites long listings forgery fuzz fuzz-guided \
+	soak crash failing-files faults clients clients-torch suites long listings forgery fuzz fuzz-guided \
 	exhaustion slow-readers wheel
 
 help:  ## this list
@@ -94,8 +94,12 @@ soak: $(VENV)/.dev  ## many clients at once against a failing origin and a damag
 crash: $(VENV)/.dev  ## kills, power cuts and failing disks against the journal, at large: half an hour; SCALE=100 (10,000 random kills)
 	FOREBAY_CRASH_SCALE=$(or $(SCALE),100) $(BIN)/python -m pytest --numprocesses auto --dist worksteal -m 'long or not long' \
 		-o tmp_path_retention_policy=failed $(if $(BASETEMP),--basetemp=$(BASETEMP)) \
-		tests/storage/journal tests/write/back/test_journal_check.py $(wildcard tests/scenarios/test_killed_*.py) \
+		tests/storage/journal tests/write/back/test_journal_check.py $(wildcard tests/scenarios/test_killed_*.py) tests/scenarios/test_power_cuts.py \
 		$(wildcard tests/scenarios/test_write_back_*.py)
+
+failing-files: $(VENV)/.dev  ## kills, failing calls, short writes and power cuts at the changes of files beside the journal: half an hour
+	FOREBAY_CRASH_SCALE=10 $(BIN)/python -m pytest --numprocesses auto --dist worksteal \
+		tests/scenarios/test_killed_files.py tests/scenarios/test_power_cuts.py
 
 faults: $(VENV)/.dev  ## every fault of an origin under every operation, in every setting, into docs/faults.md; ROUNDS=3, SEED=7, WORKERS=4, FAMILIES=heads,bodies
 	@PYTHONPATH=proxy:client:tests $(BIN)/python -m faults $(or $(ROUNDS),1) $(or $(SEED),0) $(or $(WORKERS),0) $(FAMILIES)

@@ -3,7 +3,8 @@ for each line of its standard input. For harness.fork_server.
 
     {"file": a configuration, "name": a point or null, "nth": when, or null, "is_serving": whether from then on}
         a worker that is alone, and may kill itself at a call of its journal (harness.journal_points)
-    {"file": likewise, "calls": a file, "name": likewise, "nth": likewise, "error": an errno, or null to be killed}
+    {"file": likewise, "calls": a file, "name": likewise, "nth": likewise, "error": an errno, or null to be killed,
+     "is_short": whether half is written before}
         a worker that is alone, and may kill itself, or fail, at any call that changes a file (harness.file_calls); its
         points are appended to the file, a line each
     {"directory": of the sockets, "number": 0, "workers": 4, "group": an id}
@@ -22,32 +23,44 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from forebay.core.errors import StartError
 from forebay.server.config_source import ConfigSource
 from forebay.server.worker import Worker
 from forebay.workers import node_worker
 from harness.file_calls import FileCalls
 from harness.imported_modules import import_forebay
 from harness.journal_points import FailOnce, KillAt, PointedFiles
+from harness.short_writes import ShortWrite
 
 _PR_SET_PDEATHSIG: Final = 1
 
 
 async def serve_at_calls(order: dict[str, Any]) -> None:
     calls = os.open(order["calls"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    kill = KillAt(order["name"], order["nth"]) if order["error"] is None else None
-    fail = FailOnce(order["name"], order["nth"], order["error"] or 0)
+    name, nth, error = order["name"], order["nth"], order["error"]
+    act: Callable[[str], None] = KillAt(name, nth) if error is None else FailOnce(name, nth, error)
+
+    write = os.write
 
     def at(point: str) -> None:
-        os.write(calls, f"{point}\n".encode())
-        (kill or fail)(point)
+        write(calls, f"{point}\n".encode())
+        if not order["is_short"]:
+            act(point)
 
+    if order["is_short"]:
+        ShortWrite(name, nth, error).install()
     FileCalls(at).watch()
     source = ConfigSource(Path(order["file"]), {}, {})
     worker = Worker(source.load().settings, source)
-    await worker.start()
+    try:
+        await worker.start()
+    except StartError as error:  # as forebay_client.cli prints it
+        sys.stderr.write(f"forebay: {error}\n")
+        return
     say(f"serving {os.getpid()} {worker.address[1]} {worker.admin_address[1]}")
     await asyncio.Event().wait()
 
