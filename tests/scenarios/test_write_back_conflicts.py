@@ -36,7 +36,9 @@ def _stuck(rig: WriteBackRig) -> list[tuple[str, bool]]:
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
 @pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
-async def test_what_somebody_else_wrote_stays(tmp_path: Path, method: str, restarted: bool) -> None:
+async def test_what_somebody_else_wrote_stays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str, restarted: bool
+) -> None:
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
         await _seen(rig, origin)
         refusal = origin.faults.add(Respond(503, "SlowDown"), method="HEAD")
@@ -50,6 +52,7 @@ async def test_what_somebody_else_wrote_stays(tmp_path: Path, method: str, resta
         assert _stuck(rig) == [("a/object", True)]
         [entry] = rig.write_back.drainer.entries.values()
         assert entry.reason.startswith("conflict: the origin has ")
+        assert "a write of ckpt/a/object is in conflict: the origin has " in caplog.text
         backlog = rig.write_back.backlog
         assert (backlog.writes, backlog.stuck, backlog.conflicts) == (1, 0, 1)
         assert rig.parts.writes.backlog is not None

@@ -157,6 +157,7 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
             ),
             ("location", {**LOCATION[1], "nargs": "?", "metavar": "s3://bucket/name", "help": "the recording"}),
             ("file", {**FILE, "nargs": "?", "help": "of export and import"}),
+            ("--force", {"action": "store_true", "help": "with export: write over a file that exists"}),
             ("--from", {"dest": "source", "metavar": "NAME", "help": "save this one (default: the latest)"}),
             ("--shared", {"action": "store_true", "help": "save it for all keys, each with what it may read"}),
             ("--rate", {**SIZE, "help": "bytes a second to replay at most, e.g. 200MiB"}),

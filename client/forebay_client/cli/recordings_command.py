@@ -1,6 +1,7 @@
 """`forebay recordings`: lists recordings, names, exports, imports, replays and removes them."""
 
 import argparse
+import os
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -31,6 +32,8 @@ def _usage_problem(args: argparse.Namespace) -> str | None:
         return f"`forebay recordings {action}` needs a file." if args.file is None else f"`{action}` has no file."
     if action != "save" and (args.source is not None or args.shared):
         return "--from and --shared belong to `forebay recordings save`."
+    if action != "export" and args.force:
+        return "--force belongs to `forebay recordings export`."
     if action != "replay" and (args.rate is not None or args.concurrency is not None or args.wait):
         return "--rate, --concurrency and --wait belong to `forebay recordings replay`."
     return None
@@ -57,6 +60,8 @@ def _save(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
 
 
 def _export(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    if not args.force and os.path.lexists(args.file):
+        raise UsageError(f"{args.file} exists; --force writes over it.")
     pieces, offset = bytearray(), 0
     while True:
         part = admin.get(_path(args), {"offset": str(offset)})

@@ -66,6 +66,12 @@ def test_one_is_exported_and_imported(forebay: Typist, control: FakeControl, tmp
     assert sum(call[0] == "recording_part" for call in control.calls) == 20
     assert forebay.type("recordings", "import", "s3://d/copy", str(file)).code == 0
     assert control.recorded["d", "copy"][1] == FILE
+    file.write_bytes(b"of somebody else")
+    typed = forebay.type("recordings", "export", "s3://c/nightly", str(file))
+    assert (typed.code, typed.err) == (2, f"{file} exists; --force writes over it.\n")
+    assert file.read_bytes() == b"of somebody else"
+    assert forebay.type("recordings", "export", "s3://c/nightly", str(file), "--force").code == 0
+    assert file.read_bytes() == FILE
 
 
 def test_a_bad_file_is_refused_with_its_reason(forebay: Typist, tmp_path: Path) -> None:
@@ -109,6 +115,7 @@ def test_one_is_removed(forebay: Typist, control: FakeControl) -> None:
         ("ls", "s3://b", "file"),
         ("rm", "s3://b/n", "--shared"),
         ("save", "s3://b/n", "--wait"),
+        ("save", "s3://b/n", "--force"),
         ("replay", "s3://b/n", "--from", "x"),
     ],
 )

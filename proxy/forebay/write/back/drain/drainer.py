@@ -179,7 +179,8 @@ class Drainer:
                 entry.is_stuck = True
                 self._stopped_records.add(record)
                 self._stopped(record, entry.write, outcome)
-                _log.error("a write of %s is stuck: %s", entry.write.name.path, outcome.reason)
+                state = "in" if outcome.is_conflict else "stuck:"  # that reason begins with "conflict:"
+                _log.error("a write of %s is %s %s", entry.write.name.path, state, outcome.reason)
                 return
             _log.info("a write of %s has to be tried again: %s", entry.write.name.path, outcome.reason)
             await pause.wait(is_unanswered=outcome.is_unanswered)
