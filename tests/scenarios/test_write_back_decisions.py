@@ -21,7 +21,7 @@ from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.settled_numbers import append_settled
 from forebay.storage.journal.upload_locks import UploadLocks
 from forebay.write.back.pending.accepted_write import AbortedUpload, OriginCompletion
-from forebay.write.back.pending.pending_uploads import digest_of
+from forebay.write.repeated_completion import completion_digest
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate
@@ -296,7 +296,7 @@ async def test_another_worker_is_waited_for_that_completes(tmp_path: Path, is_an
             completing = upload.tasks.spawn(request, "complete")
             await run_loop_until(lambda: len(upload.files.locked) >= 2)
             if is_answered:
-                made = OriginCompletion('"made"', (), digest_of(document, (condition,)))
+                made = OriginCompletion('"made"', (), completion_digest(document, (condition,)))
                 ended = AbortedUpload(ObjectName("ckpt", "a/file"), upload.id, made)
                 message = {"log": "e" * 32, "number": 0, "document": dict(ended.document()), "payload": ""}
                 rig.write_back.exchange.receive_pending(message)

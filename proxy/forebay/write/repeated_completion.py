@@ -12,6 +12,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_CompleteMultipartUpload.html
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from hashlib import md5
 from typing import Final
 
 from forebay.core.cooperative import run_cooperatively
@@ -39,6 +40,15 @@ def completed_etag(parts: Sequence[UploadedPart]) -> str:
     """Returns the ETag, quoted, of an object of these parts; empty: theirs don't show it."""
     etags = [each.etag.strip('"') for each in parts]
     return f'"{multipart_etag(etags)}"' if etags and all(map(_MD5.fullmatch, etags)) else ""
+
+
+def completion_digest(document: bytes, conditions: HeaderPairs | None = None) -> str:
+    """Returns the digest by which a repeated completion is recognised. `conditions`: those that it has for the origin
+    (write.back.drain.origin_completion)."""
+    digest = md5(document, usedforsecurity=False)
+    for name, value in sorted((name.lower(), value) for name, value in conditions or ()):
+        digest.update(f"\n{name}: {value}".encode())
+    return digest.hexdigest()
 
 
 class RepeatedCompletions:

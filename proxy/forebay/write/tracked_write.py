@@ -26,6 +26,7 @@ from forebay.write.body_digest import BodyDigest, WrittenDigests, crc_header
 from forebay.write.forward_request import ForwardRequest
 from forebay.write.multipart.multipart_registry import JoinedObject, KnownPart, MultipartRegistry
 from forebay.write.multipart.part_coalescer import CoalescedCompletion, PartCoalescer
+from forebay.write.repeated_completion import completion_digest
 from forebay.write.warm_on_write import WarmOnWrite
 
 _DIGESTED: Final = frozenset({"PutObject", "UploadPart"})
@@ -95,7 +96,7 @@ class TrackedWrite:
         """Returns the ETag of the object that a completion has made of joined parts before; empty: there was none."""
         if self._completion is None:
             return ""
-        request = md5(self._completion.body, usedforsecurity=False).hexdigest()
+        request = completion_digest(self._completion.body)
         return self._tracker.registry.joined_etag(self._forward.upload, request)
 
     @property

@@ -55,7 +55,7 @@ class JoinedObject(NamedTuple):
     """The object that a completion has made of joined parts."""
 
     request: str
-    """The MD5 of the document that its client sent, in hexadecimal digits."""
+    """The digest of the document that its client sent (write.repeated_completion.completion_digest)."""
     etag: str
 
 

@@ -33,6 +33,7 @@ from forebay.storage.spooled_body import SpooledBody
 from forebay.write.body_digest import BodyDigest, combine_digests, combining_digests
 from forebay.write.forward_request import ForwardRequest
 from forebay.write.multipart.multipart_registry import KnownPart, MultipartRegistry
+from forebay.write.repeated_completion import completion_digest
 
 PARALLEL_UPLOADS: Final = 4
 """Coalesced parts under way to the origin at a time, per completion."""
@@ -48,7 +49,7 @@ class CoalescedCompletion:
     digest: BodyDigest | None
     """The digest of the object; None where a part is unknown."""
     joined_from: str = ""
-    """The MD5 of the client's document, in hexadecimal digits, if parts were joined; else empty."""
+    """The `completion_digest` of the client's document, if parts were joined; else empty."""
 
 
 class PartCoalescer:
@@ -120,7 +121,7 @@ class PartCoalescer:
         etags |= await self._upload_runs(forward, dict(zip(firsts, joined, strict=True)))
         final = [UploadedPart(run[0].number, etags[run[0].number]) for run in runs]
         document = await run_cooperatively(write_completion_cooperatively(final))
-        return CoalescedCompletion(document, digest, md5(body, usedforsecurity=False).hexdigest())
+        return CoalescedCompletion(document, digest, completion_digest(body))
 
     def _least_of(self, forward: ForwardRequest) -> int:
         return 0 if self._origins.of(forward.target.bucket).dialect.speaks_oss else self._least

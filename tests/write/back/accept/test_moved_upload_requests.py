@@ -15,8 +15,9 @@ from forebay.protocol.target import Target, parse_target
 from forebay.storage.journal.log_writer import RecordId
 from forebay.write.back.accept.moved_upload_requests import MovedUploadRequests
 from forebay.write.back.pending.accepted_write import AcceptedPart, AcceptedUpload, MovedUpload, OriginCompletion
-from forebay.write.back.pending.pending_uploads import PendingPart, PendingUpload, PendingUploads, digest_of
+from forebay.write.back.pending.pending_uploads import PendingPart, PendingUpload, PendingUploads
 from forebay.write.forward_request import ForwardRequest, WriteContext
+from forebay.write.repeated_completion import completion_digest
 from harness.forward_requests import CannedResponse, make_forward_request
 from harness.jumping_loop import JumpingLoop
 
@@ -127,7 +128,7 @@ async def test_the_origins_answers_are_noted() -> None:
     crc = CIMultiDict({"x-oss-hash-crc64ecma": "7"})
     await rig.requests.learn(_write(forward), 200, crc, document, RESULT)
     sums = (("x-oss-hash-crc64ecma", "7"),)
-    made = OriginCompletion('"made-1"', sums, digest_of(document, tuple(condition.items())))
+    made = OriginCompletion('"made-1"', sums, completion_digest(document, tuple(condition.items())))
     assert rig.noted == [("moved", "CompleteMultipartUpload", 200, made)]
     unknown = make_forward_request("POST", "/b/k?uploadId=there", headers={"If-Modified-Since": "then"})
     await rig.requests.learn(_write(unknown), 200, CIMultiDict(), document, RESULT)

@@ -20,10 +20,10 @@ from forebay.write.back.pending.pending_uploads import (
     COMPLETED,
     PendingPart,
     PendingUploads,
-    digest_of,
     is_local,
     new_upload_id,
 )
+from forebay.write.repeated_completion import completion_digest
 
 NAME = ObjectName("b", "k")
 
@@ -75,29 +75,41 @@ def test_a_completion_is_known_unless_it_is_given_up(*, is_at_origin: bool) -> N
     uploads, write = PendingUploads(), _completion("u")
     uploads.complete(write, RecordId("l", 1), b"document")
     uploads.complete(write, RecordId("l", 2), b"another")
-    found = uploads.completion("u", digest_of(b"document"))
+    found = uploads.completion("u", completion_digest(b"document"))
     assert found is not None
     assert (found.name, found.etag, found.record, found.is_at_origin) == (NAME, '"e-1"', RecordId("l", 1), False)
     uploads.settle_completion(write, RecordId("l", 2), is_at_origin=False)
-    assert (uploads.completion("u", digest_of(b"document")), uploads.completion("u", digest_of(b"another"))) == (
+    assert (
+        uploads.completion("u", completion_digest(b"document")),
+        uploads.completion("u", completion_digest(b"another")),
+    ) == (
         found,
         None,
     )
     uploads.settle_completion(write, RecordId("l", 1), is_at_origin=is_at_origin)
     expected = found._replace(is_at_origin=True) if is_at_origin else None
-    assert (uploads.completion("u", digest_of(b"document")), uploads.is_completed("u")) == (expected, is_at_origin)
+    assert (uploads.completion("u", completion_digest(b"document")), uploads.is_completed("u")) == (
+        expected,
+        is_at_origin,
+    )
 
 
 def test_a_completion_at_the_origin_is_known_by_its_conditions() -> None:
     uploads, conditions = PendingUploads(), (("If-None-Match", "*"), ("x-forebay-durability", "origin"))
-    request = digest_of(b"document", conditions)
+    request = completion_digest(b"document", conditions)
     made = OriginCompletion('"e-1"', (("x-amz-checksum-crc32", "sum"),), request)
     uploads.end_at_origin(AbortedUpload(NAME, "u", made), RecordId("l", 1))
     uploads.end_at_origin(AbortedUpload(NAME, "aborted"), RecordId("l", 2))
-    found = uploads.completion("u", digest_of(b"document", tuple((a.lower(), b) for a, b in reversed(conditions))))
+    found = uploads.completion(
+        "u", completion_digest(b"document", tuple((a.lower(), b) for a, b in reversed(conditions)))
+    )
     assert found is not None
     assert (found.name, *found[1:3], found.is_at_origin) == (NAME, made.etag, made.sums, True)
-    others = [digest_of(b"document"), digest_of(b"document", conditions[:1]), digest_of(b"another", conditions)]
+    others = [
+        completion_digest(b"document"),
+        completion_digest(b"document", conditions[:1]),
+        completion_digest(b"another", conditions),
+    ]
     assert [uploads.completion("u", each) for each in others] == [None, None, None]
     assert not uploads.is_completed("aborted")
 
@@ -108,7 +120,7 @@ def test_a_completion_outlives_its_repetition() -> None:
     for number in (2, 1):
         uploads.complete(write, RecordId("l", number), b"document")
     uploads.settle_completion(write, RecordId("l", 2), is_at_origin=False)
-    found = uploads.completion("u", digest_of(b"document"))
+    found = uploads.completion("u", completion_digest(b"document"))
     assert found is not None
     assert found.record == RecordId("l", 1)
 
@@ -131,7 +143,11 @@ def test_the_latest_completions_are_known() -> None:
     uploads = PendingUploads()
     for number in range(COMPLETED + 1):
         uploads.complete(_completion(f"u{number}"), RecordId("l", number), b"")
-    known = [number for number in range(COMPLETED + 1) if uploads.completion(f"u{number}", digest_of(b"")) is not None]
+    known = [
+        number
+        for number in range(COMPLETED + 1)
+        if uploads.completion(f"u{number}", completion_digest(b"")) is not None
+    ]
     assert known == list(range(1, COMPLETED + 1))
 
 

@@ -23,9 +23,10 @@ from forebay.write.back.pending.accepted_write import (
     JournalEntry,
     MovedUpload,
 )
-from forebay.write.back.pending.pending_uploads import PendingUpload, PendingUploads, digest_of
+from forebay.write.back.pending.pending_uploads import PendingUpload, PendingUploads
 from forebay.write.back.pending.shown_records import ShownRecords
 from forebay.write.invalidation import Invalidator
+from forebay.write.repeated_completion import completion_digest
 
 NAME = ObjectName("b", "k")
 MOVED = MovedUpload(NAME, "u", "at-origin", 9)
@@ -503,7 +504,7 @@ def test_a_completion_is_remembered_once_the_origin_has_it(*, is_persisted: bool
     for number, entry in ((0, create), (1, part), (2, complete)):
         rig.shown.show(entry, _id(number), b"document", is_recovered=False)
     rig.shown.forget(_id(2), is_persisted=is_persisted)
-    found = rig.uploads.completion("u", digest_of(b"document"))
+    found = rig.uploads.completion("u", completion_digest(b"document"))
     assert (found.is_at_origin if found is not None else None) == (True if is_persisted else None)
 
 

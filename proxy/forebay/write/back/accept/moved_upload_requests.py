@@ -27,9 +27,10 @@ from forebay.write.back.accept.upload_expiry import UploadExpiry
 from forebay.write.back.accept.upload_moves import UploadMoves
 from forebay.write.back.drain.origin_completion import conditions_of
 from forebay.write.back.pending.accepted_write import OriginCompletion
-from forebay.write.back.pending.pending_uploads import PendingUpload, PendingUploads, digest_of
+from forebay.write.back.pending.pending_uploads import PendingUpload, PendingUploads
 from forebay.write.body_digest import crc_in
 from forebay.write.forward_request import WriteContext
+from forebay.write.repeated_completion import completion_digest
 
 _ID: Final = "uploadId"
 _LISTED: Final = ("max-parts", "part-number-marker", "encoding-type")
@@ -92,7 +93,7 @@ class MovedUploadRequests:
         if "ETag" in fields:
             sums = (*completed_checksums(fields), *crc_in(tuple(headers.items())))
             with suppress(S3Error):  # no condition that is known here
-                request = digest_of(document, conditions_of(forward.request.headers))
+                request = completion_digest(document, conditions_of(forward.request.headers))
                 made = OriginCompletion(fields["ETag"], sums, request)
         await self._moves.note(upload, forward.operation.name, status, made)
 

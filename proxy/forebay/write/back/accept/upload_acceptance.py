@@ -47,13 +47,12 @@ from forebay.write.back.pending.pending_uploads import (
     PendingPart,
     PendingUpload,
     PendingUploads,
-    digest_of,
     new_upload_id,
 )
 from forebay.write.body_digest import BodyDigest, combining_digests, crc_header, crc_in
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
-from forebay.write.repeated_completion import RepeatedCompletions, completed_etag
+from forebay.write.repeated_completion import RepeatedCompletions, completed_etag, completion_digest
 
 DOCUMENT_LIMIT: Final = 4 << 20
 """Bytes of a completion."""
@@ -198,7 +197,7 @@ class UploadAcceptance:
         """`conditions`: of the origin, which decides; None: the journal takes it."""
         forward, decision, began, now = context.forward, context.decision, self._writer.stamp(), self._writer.clock()
         listed = await run_cooperatively(read_parts_cooperatively(document))
-        request = digest_of(document, conditions)
+        request = completion_digest(document, conditions)
         if await self._is_answered_again(context, request, listed):
             return
         upload = self._upload_of(context)
@@ -247,7 +246,7 @@ class UploadAcceptance:
 
     async def _is_answered_again(self, context: WriteContext, request: str, listed: Sequence[UploadedPart]) -> bool:
         """Answers a completion that is repeated, as its client has missed the answer. Returns whether it is. Raises
-        S3Error. `request`: what its client sent (`digest_of`); `listed`: the parts in it."""
+        S3Error. `request`: what its client sent (`completion_digest`); `listed`: the parts in it."""
         key = context.forward.upload
         first = self._uploads.completion(key.upload_id, request)
         if first is None or first.name != key.name:

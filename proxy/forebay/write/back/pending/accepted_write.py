@@ -188,7 +188,7 @@ class OriginCompletion(NamedTuple):
     sums: HeaderPairs
     """The checksums and the CRC-64 of the object, as headers."""
     request: str
-    """The digest of the request that its client sent (write.back.pending.pending_uploads.digest_of), in hex."""
+    """The digest of the request that its client sent (write.repeated_completion.completion_digest), in hex."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from hashlib import md5
 from typing import Final, NamedTuple
 
 from forebay.core.heads import HeaderPairs
@@ -31,6 +30,7 @@ from forebay.write.back.pending.accepted_write import (
     MovedUpload,
 )
 from forebay.write.body_digest import crc_in
+from forebay.write.repeated_completion import completion_digest
 
 _PREFIX: Final = "forebay-"
 _ID_BYTES: Final = 16
@@ -110,7 +110,7 @@ class AcceptedCompletion(NamedTuple):
     """The checksums and the CRC-64 of the object, as headers."""
     record: RecordId
     request: str
-    """The digest of the request that its client sent (`digest_of`)."""
+    """The digest of the request that its client sent (`completion_digest`)."""
     is_at_origin: bool = False
 
 
@@ -177,7 +177,9 @@ class PendingUploads:
         if write.facts is not None:
             etag, headers = write.facts.version.etag, write.facts.headers
             sums = (*checksums_in(headers), *crc_in(headers))
-            self._remember(write.upload_id, AcceptedCompletion(write.name, etag, sums, record, digest_of(document)))
+            self._remember(
+                write.upload_id, AcceptedCompletion(write.name, etag, sums, record, completion_digest(document))
+            )
 
     def end_at_origin(self, ended: AbortedUpload, record: RecordId) -> None:
         """Remembers the completion of an upload that the origin has carried out for its client."""
@@ -196,7 +198,7 @@ class PendingUploads:
 
     def completion(self, upload_id: str, request: str) -> AcceptedCompletion | None:
         """Returns the completion of an upload that is the same one as another; None: there was none, or it is too long
-        ago. `request`: what the client of the other one sent (`digest_of`)."""
+        ago. `request`: what the client of the other one sent (`completion_digest`)."""
         return next((each for each in self._completed.get(upload_id, ()) if each.request == request), None)
 
     def settle_completion(self, write: AcceptedWrite, record: RecordId, *, is_at_origin: bool) -> None:
@@ -240,12 +242,3 @@ class PendingUploads:
         for condition, done in self._waiting:
             if not done.done() and condition():
                 done.set_result(None)
-
-
-def digest_of(document: bytes, conditions: HeaderPairs | None = None) -> str:
-    """Returns the digest by which a repeated completion is recognised. `conditions`: those that it has for the origin
-    (write.back.drain.origin_completion)."""
-    digest = md5(document, usedforsecurity=False)
-    for name, value in sorted((name.lower(), value) for name, value in conditions or ()):
-        digest.update(f"\n{name}: {value}".encode())
-    return digest.hexdigest()

@@ -40,9 +40,10 @@ from forebay.write.back.pending.accepted_write import (
 from forebay.write.back.pending.backlog import BacklogSums
 from forebay.write.back.pending.completed_uploads import CompletedUploads
 from forebay.write.back.pending.obsolete_records import ObsoleteRecords
-from forebay.write.back.pending.pending_uploads import PendingPart, PendingUpload, PendingUploads, digest_of
+from forebay.write.back.pending.pending_uploads import PendingPart, PendingUpload, PendingUploads
 from forebay.write.back.pending.settled_records import REMEMBERED, LastSettled, SettledRecords
 from forebay.write.invalidation import Invalidator
+from forebay.write.repeated_completion import completion_digest
 
 _log = logging.getLogger(__name__)
 
@@ -183,7 +184,7 @@ class ShownRecords:
         accepted: the first one's parts are settled with its arrival."""
         if not self._uploads.is_completed(entry.upload_id):
             return False
-        is_another = self._uploads.completion(entry.upload_id, digest_of(payload)) is None
+        is_another = self._uploads.completion(entry.upload_id, completion_digest(payload)) is None
         is_undecided = is_another and is_recovered and entry.upload_id in self._completed
         if is_undecided or not self._settle_soon([record]):
             return False
