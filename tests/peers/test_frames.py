@@ -7,15 +7,24 @@ import struct
 import pytest
 
 from forebay.core.errors import PeerUnavailable
+from forebay.peers.byte_stream import ByteStream
 from forebay.peers.frames import MAX_DOCUMENT, MAX_PAYLOAD, Channel
 
 
 class Incoming:
-    """A channel that receives what the test feeds."""
+    """A channel that receives what the test feeds. Nothing is written."""
 
     def __init__(self) -> None:
-        self.reader = asyncio.StreamReader()
-        self.channel = Channel(self.reader, None, 0)  # type: ignore[arg-type] # nothing is written
+        self.stream = ByteStream()
+        self.channel = Channel(self.stream, 0)
+
+    def feed(self, data: bytes) -> None:
+        """Has the stream receive `data`, while its buffer has room."""
+        while data:
+            target = self.stream.get_buffer(-1)
+            count = min(len(target), len(data))
+            target[:count], data = data[:count], data[count:]
+            self.stream.buffer_updated(count)
 
 
 def frame(kind: int, payload: bytes) -> bytes:
@@ -33,9 +42,11 @@ async def test_frames_arrive_whole_however_they_are_split(step: int) -> None:
         frame(1, b'{"a": 1}') + frame(2, b"bytes") + frame(3, b"") + whole(b'{"w": 3}', b"all") + frame(1, b'{"b": 2}')
     )
     for start in range(0, len(sent), step):
-        incoming.reader.feed_data(sent[start : start + step])
+        incoming.feed(sent[start : start + step])
     assert await incoming.channel.receive_document() == {"a": 1}
-    assert (await incoming.channel.receive()).payload == b"bytes"
+    assert (await incoming.channel.receive()).kind == "bytes"
+    target = memoryview(bytearray(9))
+    assert (await incoming.channel.receive_bytes(target), bytes(target[:5])) == (5, b"bytes")
     assert (await incoming.channel.receive()).kind == "end"
     received = await incoming.channel.receive()
     assert (received.kind, received.document, bytes(received.payload)) == ("whole", {"w": 3}, b"all")
@@ -66,8 +77,8 @@ async def test_frames_arrive_whole_however_they_are_split(step: int) -> None:
 )
 async def test_an_invalid_frame_ends_the_connection(sent: bytes) -> None:
     incoming = Incoming()
-    incoming.reader.feed_data(sent)
-    incoming.reader.feed_eof()
+    incoming.feed(sent)
+    incoming.stream.eof_received()
     with pytest.raises(PeerUnavailable):
         await incoming.channel.receive_document()
 
@@ -76,16 +87,16 @@ async def test_a_connection_that_has_ended_is_handed_over_to_nobody() -> None:
     """The protocol would wait for its end for ever, as the transport tells of that once."""
     ours, theirs = socket.socketpair()
     with theirs:
-        reader, writer = await asyncio.open_connection(sock=ours)
-        channel, made = Channel(reader, writer, 0), list[asyncio.BaseTransport]()
+        transport, stream = await asyncio.get_running_loop().create_connection(ByteStream, sock=ours)
+        channel, made = Channel(stream, 0), list[asyncio.BaseTransport]()
 
-        class Receiver(asyncio.Protocol):
+        class Receiver(asyncio.BufferedProtocol):
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
                 made.append(transport)
 
         channel.hand_over(Receiver())
-        assert made == [writer.transport]
+        assert made == [transport]
         channel.close()
         with pytest.raises(PeerUnavailable):
             channel.hand_over(Receiver())
-        assert made == [writer.transport]
+        assert made == [transport]

@@ -12,6 +12,7 @@ from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import ObjectName, Version
 from forebay.peers.opening_frames import (
     MAX_FRAME,
+    OpeningAnswer,
     OpeningConnection,
     OpeningRequest,
     decode_answer,
@@ -41,9 +42,28 @@ class Recorder(OpeningConnection):
         super().__init__()
         self.decode = decode
         self.frames: list[object] = []
+        self.rooms: list[memoryview] = []
+        """For the next large bodies, the last one first."""
+        self.asked: list[tuple[int, int]] = []
+        """The number and the size of each body that room was asked for."""
 
-    def frame_received(self, received: bytes, start: int, stop: int) -> None:
-        self.frames.append(self.decode(received, start, stop))
+    def frame_received(self, received: bytes, start: int, stop: int, body: memoryview | None) -> None:
+        self.frames.append(
+            self.decode(received, start, stop) if body is None else decode_answer(received, start, stop, body)
+        )
+
+    def make_room(self, received: bytes, start: int, size: int) -> memoryview | None:
+        self.asked.append((number_of(received, start, len(received)), size))
+        return self.rooms.pop() if self.rooms else None
+
+
+def receive(recorder: Recorder, data: bytes) -> None:
+    """Has a connection receive `data`, as much of it at once as it takes."""
+    while data:
+        target = recorder.get_buffer(-1)
+        count = min(len(target), len(data))
+        target[:count], data = data[:count], data[count:]
+        recorder.buffer_updated(count)
 
 
 class Written(asyncio.Transport):
@@ -139,7 +159,7 @@ async def test_frames_may_be_cut_anywhere(piece: int) -> None:
     connected(recorder)
     raw = answer_of(HEAD) + encode_refusal(1) + answer_of(HEAD) + encode_refusal(2)
     for start in range(0, len(raw), piece):
-        recorder.data_received(raw[start : start + piece])
+        receive(recorder, raw[start : start + piece])
     await asyncio.sleep(0)
     first, second, third, last = recorder.frames
     assert (first, second, third, last) == ((HEAD, BODY, False), None, (HEAD, BODY, False), None)
@@ -149,7 +169,7 @@ async def test_each_frame_has_a_turn_of_its_own() -> None:
     recorder = Recorder()
     connected(recorder)
     asyncio.get_running_loop().call_soon(lambda: recorder.frames.append("before"))
-    recorder.data_received(encode_refusal(1) * 3)
+    receive(recorder, encode_refusal(1) * 3)
     assert recorder.frames == []
     await asyncio.sleep(0)
     assert recorder.frames == ["before", None, None, None]
@@ -159,7 +179,7 @@ async def test_each_frame_has_a_turn_of_its_own() -> None:
 async def test_what_does_not_fit_ends_the_connection(raw: bytes) -> None:
     recorder = Recorder()
     transport = connected(recorder)
-    recorder.data_received(raw)
+    receive(recorder, raw)
     await asyncio.sleep(0)
     assert (transport.aborted, recorder.frames) == (True, [])
 
@@ -167,7 +187,54 @@ async def test_what_does_not_fit_ends_the_connection(raw: bytes) -> None:
 async def test_nothing_is_handled_behind_the_end() -> None:
     recorder = Recorder()
     connected(recorder)
-    recorder.data_received(encode_refusal(1))
+    receive(recorder, encode_refusal(1))
     recorder.connection_lost(None)
     await recorder.ended
     assert recorder.frames == []
+
+
+LARGE = bytes(range(256)) * 1200
+
+
+def large_answer(number: int) -> bytes:
+    encoded = encode_answer(number, head_of(replace(FACTS, size=len(LARGE)), len(LARGE), 0.0))
+    assert encoded is not None
+    return encoded + LARGE
+
+
+@pytest.mark.parametrize("piece", [7, 130, 4096, 128 * 1024, 10**6])
+async def test_a_large_body_is_received_where_it_is_kept(piece: int) -> None:
+    recorder, room = Recorder(), memoryview(bytearray(len(LARGE)))
+    connected(recorder)
+    recorder.rooms.append(room)
+    raw = encode_refusal(1) + large_answer(2) + encode_refusal(3) + large_answer(4) + answer_of(HEAD)
+    for start in range(0, len(raw), piece):
+        receive(recorder, raw[start : start + piece])
+    await asyncio.sleep(0)
+    refused, kept, again, dropped, small = recorder.frames
+    assert isinstance(kept, OpeningAnswer)
+    assert isinstance(dropped, OpeningAnswer)
+    assert kept.body.obj is room.obj
+    assert kept.body == LARGE
+    assert dropped.body == LARGE
+    assert (refused, again, small) == (None, None, (HEAD, BODY, False))
+    assert recorder.asked == [(2, len(LARGE)), (4, len(LARGE))]
+
+
+async def test_half_a_large_body_is_no_frame() -> None:
+    recorder = Recorder()
+    connected(recorder)
+    receive(recorder, large_answer(2)[:-1])
+    await asyncio.sleep(0)
+    assert recorder.frames == []
+
+
+async def test_a_large_answer_whose_texts_do_not_end_is_refused() -> None:
+    """They would be longer than the frame: it is read to its end, and then given up."""
+    recorder = Recorder()
+    transport = connected(recorder)
+    raw = bytearray(large_answer(2))
+    raw[8:12] = struct.pack(">I", len(raw))
+    receive(recorder, bytes(raw))
+    await asyncio.sleep(0)
+    assert (transport.aborted, recorder.frames, recorder.asked) == (True, [], [])

@@ -14,7 +14,7 @@ import pytest
 
 from forebay.core.errors import ForebayError, OriginBroken, PeerNotListening, PeerUnavailable, Throttled, VersionChanged
 from forebay.core.task_registry import TaskRegistry
-from forebay.peers.frames import SEND_PAYLOAD, Channel, Document
+from forebay.peers.frames import MAX_PAYLOAD, WHOLE_PAYLOAD, Channel, Document
 from forebay.peers.peer_client import Peer
 from forebay.peers.unix_socket import connect
 from forebay.server.rpc.rpc_methods import ResponseWriter
@@ -110,7 +110,7 @@ async def test_a_worker_that_never_answers_is_killed(tmp_path: Path) -> None:
 
 async def test_a_stream_is_framed_and_ends_with_its_failure(tmp_path: Path) -> None:
     """Over a real socket, larger than any buffer on the way."""
-    body = os.urandom(3 * SEND_PAYLOAD + 17)
+    body = os.urandom(3 * MAX_PAYLOAD + 17)
 
     async def read(request: Document, out: ResponseWriter) -> None:
         await out.send({"kind": request["kind"]})
@@ -126,7 +126,7 @@ async def test_a_stream_is_framed_and_ends_with_its_failure(tmp_path: Path) -> N
 
     async def received(request: Document, length: int) -> bytes:
         _, stream = await peer.stream(request)
-        counted, target, came = stream.body(length), memoryview(bytearray(SEND_PAYLOAD - 1000)), b""
+        counted, target, came = stream.body(length), memoryview(bytearray(WHOLE_PAYLOAD - 1000)), b""
         try:
             while read := await counted.read_into(target):
                 came += target[:read]

@@ -31,7 +31,7 @@ class OwnerEnd(OpeningConnection):
         super().__init__()
         self.numbers: list[int] = []
 
-    def frame_received(self, received: bytes, start: int, stop: int) -> None:
+    def frame_received(self, received: bytes, start: int, stop: int, body: memoryview | None) -> None:
         self.numbers.append(decode_request(received, start, stop).number)
 
 
@@ -82,7 +82,8 @@ class Owner:
         return self.ends[-1]
 
     def begin(self, on_ready: Callable[[], None] = lambda: None, key: str = "key") -> RelayedRead | None:
-        return self.openings.send(ObjectName("bucket", key), Span(0, 100), RequestTime(Fences().now(), 0.0), on_ready)
+        requested = RequestTime(Fences().now(), 0.0)
+        return self.openings.send(ObjectName("bucket", key), Span(0, 100), requested, on_ready, lambda _: None)
 
     def wanted(self, on_ready: Callable[[], None] = lambda: None) -> RelayedRead:
         read = self.begin(on_ready)

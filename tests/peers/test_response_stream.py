@@ -7,7 +7,7 @@ import pytest
 from forebay.core.errors import OriginBroken
 from forebay.core.task_registry import TaskRegistry
 from forebay.origin.reads.read_outcomes import ReadBody
-from forebay.peers.frames import SEND_PAYLOAD, Document
+from forebay.peers.frames import WHOLE_PAYLOAD, Document
 from forebay.peers.peer_client import Peer
 from forebay.server.rpc.rpc_methods import ResponseWriter
 from forebay.server.rpc.rpc_server import RpcServer
@@ -37,7 +37,7 @@ async def test_a_whole_response_needs_no_further_frame(tmp_path: Path) -> None:
     await server.start()
     peer = Peer(1, tmp_path / "socket", 0, tasks.spawn)
     try:
-        for size in (0, 256, 20_480, SEND_PAYLOAD):
+        for size in (0, 256, 20_480, WHOLE_PAYLOAD):
             sent = bytes(range(256)) * (size // 256)
             for read_size in (size, size + 1):
                 document, stream = await peer.stream({"kind": "read", "size": size})

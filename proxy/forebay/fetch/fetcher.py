@@ -157,7 +157,8 @@ class Fetcher:
         """Lands an object of one block, without a task. Returns its flight, which the caller follows before anything
         else runs; None if `body` returns no whole body, or there is no memory for it.
 
-        The version `may_land_whole`. `is_charged`: its bytes were acquired from the budget; the flight releases them.
+        The version `may_land_whole`, or its owner has sent the bytes. `is_charged`: they were acquired from the budget;
+        the flight releases them.
         """
         size, block = view.head.facts.size, BlockId(view.name, view.head.generation, 0)
         if not self._is_single_new_block(view.head, block) or not (is_charged or self.budget.try_reclaim(size)):

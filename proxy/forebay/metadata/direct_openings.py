@@ -89,7 +89,7 @@ class DirectOpenings:
         if owner is None:
             sent = self._reads.send_read(name, span, principal, requested, opening)
         else:
-            sent = owner.peer.openings.send(name, span, requested, opening.answered)
+            sent = owner.peer.openings.send(name, span, requested, opening.answered, opening.make_relay_room)
         if sent is None:
             lookup.end()
             return None
@@ -192,6 +192,13 @@ class DirectOpening:
             self._lookup.on_wait = self.sent.hurry
         return allocate_buffer(size, populated=POPULATED_BRIEFLY if is_beside_demand else POPULATED_AT_REST)
 
+    def make_relay_room(self, size: int) -> memoryview | None:
+        """Returns a buffer for the whole body of an answer of the owner, which has all of it."""
+        if size > self.decision.block or not self._openings.fetcher.budget.try_reclaim(size):
+            return None
+        self._charged = size
+        return allocate_buffer(size)
+
     def _release_room(self) -> None:
         charged, self._charged = self._charged, 0
         if charged:
@@ -256,8 +263,8 @@ class DirectOpening:
         head = self._head_from_origin(sent) if isinstance(sent, SentRead) else sent.head
         if head is None or head.size > head.block_size or (self.checksums and checksums_missing(head.facts)):
             return
-        if not openings.fetcher.may_land_whole(head):
-            return
+        if isinstance(sent, SentRead) and not openings.fetcher.may_land_whole(head):
+            return  # an owner has compared its bytes with the CRC-64
         destination = openings.replacement.try_destination_over(None, name, head, sent.requested.tick)
         if destination is None:
             return

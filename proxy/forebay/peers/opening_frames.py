@@ -19,8 +19,9 @@
                 41+n        all bytes of the object
 
 Many of them arrive at once, and each is handled in a turn of the loop of its own, so that a hit waits for one of them
-at most. Frames that are written meanwhile leave in one system call, after the turns that are due. Bytes that are no
-frame end the connection: nothing is skipped or guessed.
+at most. Frames that are written meanwhile leave in one system call, after the turns that are due. The kernel copies the
+bytes of a large object straight into the memory that they are kept in. Bytes that are no frame end the connection:
+nothing is skipped or guessed.
 """
 
 import asyncio
@@ -32,9 +33,13 @@ from forebay.core.errors import PeerUnavailable
 from forebay.core.heads import Head, ObjectFacts
 from forebay.core.names import Generation, ObjectName, Version
 
-MAX_FRAME: Final = 1 << 20
-HIGH_WATER: Final = 1 << 20
+MAX_OBJECT: Final = 1 << 20
+"""Bytes of the largest object that is an answer: a small one behind it waits for a third of a millisecond."""
+MAX_FRAME: Final = 2 << 20
+HIGH_WATER: Final = 4 << 20
 """Bytes that wait for the other end, from which on nothing more is begun."""
+_RECEIVED: Final = 128 * 1024
+"""Bytes that are received at once. A frame that is longer is received apart, once its texts have come."""
 _LENGTH: Final = struct.Struct(">I")
 _REQUEST: Final = struct.Struct(">IIQH")
 _REFUSAL: Final = struct.Struct(">III")
@@ -128,8 +133,18 @@ def number_of(received: bytes, start: int, stop: int) -> int:
     return int(_LENGTH.unpack_from(received, start + _LENGTH.size)[0])
 
 
-def decode_answer(received: bytes, start: int, stop: int) -> OpeningAnswer | None:
-    """Returns the answer of a frame; None: the request was refused. Raises PeerUnavailable."""
+def body_start(received: bytes, start: int, stop: int) -> int | None:
+    """Returns where the object's bytes begin in the frame of an answer, of which the bytes until `stop` have come;
+    None: behind these."""
+    if stop - start < _ANSWER.size:
+        return None
+    body_at = start + _ANSWER.size + int(_LENGTH.unpack_from(received, start + _REFUSAL.size - _LENGTH.size)[0])
+    return body_at if body_at <= stop else None
+
+
+def decode_answer(received: bytes, start: int, stop: int, body: memoryview | None = None) -> OpeningAnswer | None:
+    """Returns the answer of a frame; None: the request was refused. Raises PeerUnavailable. `body`: the object's bytes,
+    where they were received apart."""
     if stop - start == _REFUSAL.size:
         return None
     if stop - start < _ANSWER.size:
@@ -142,19 +157,42 @@ def decode_answer(received: bytes, start: int, stop: int) -> OpeningAnswer | Non
         headers = tuple(zip(texts[_TEXTS_BEFORE_HEADERS::2], texts[_TEXTS_BEFORE_HEADERS + 1 :: 2], strict=True))
     except ValueError as error:
         raise PeerUnavailable(f"an answer that does not fit: {error}") from error
-    if stop - body_at != size or not block_size:
+    body = memoryview(received[body_at:stop]) if body is None else body
+    if len(body) != size or not block_size:
         raise PeerUnavailable("an answer with another body")
     version = Version(etag, version_id if bits & _HAS_VERSION_ID else None)
     facts = ObjectFacts(version, size, last_modified, headers, bool(bits & _CHECKSUMS_KNOWN))
     head = Head(facts, block_size, Generation(generation), validated_at)
-    return OpeningAnswer(head, memoryview(received[body_at:stop]), bool(bits & _WAS_KEPT))
+    return OpeningAnswer(head, body, bool(bits & _WAS_KEPT))
 
 
-class OpeningConnection(asyncio.Protocol):
+class LargeFrame:
+    """A frame whose body is received apart."""
+
+    __slots__ = ("_filled", "body", "head")
+
+    def __init__(self, head: bytes, body: memoryview, filled: int) -> None:
+        """`head`: the frame up to its body. `body`: all of that, of which the first `filled` bytes are there."""
+        self.head, self.body, self._filled = head, body, filled
+
+    def unfilled(self) -> memoryview:
+        """Returns the part of the body that is still to be received."""
+        return self.body[self._filled :]
+
+    def fill(self, count: int) -> bool:
+        """Adds `count` bytes. Returns whether the body is complete."""
+        self._filled += count
+        return self._filled == len(self.body)
+
+
+class OpeningConnection(asyncio.BufferedProtocol):
     """One end of a connection that carries frames, each of which is handled in a turn of the loop of its own."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._buffer = memoryview(bytearray(_RECEIVED))
+        self._large: LargeFrame | None = None
+        """The large frame that is being received."""
         self.transport: asyncio.Transport | None = None
         """None: the connection has ended."""
         self.is_full = False
@@ -199,8 +237,20 @@ class OpeningConnection(asyncio.Protocol):
         if self.transport is not None:
             self.transport.abort()
 
-    def data_received(self, data: bytes) -> None:
-        """Has each whole frame handled."""
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """The rest of a large body, or the connection's own buffer."""
+        return self._buffer if self._large is None else self._large.unfilled()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """`nbytes` were received: has each whole frame handled."""
+        large = self._large
+        if large is None:
+            self._receive(bytes(self._buffer[:nbytes]))
+        elif large.fill(nbytes):
+            self._large = None
+            self._loop.call_soon(self._handle, large.head, 0, len(large.head), large.body)
+
+    def _receive(self, data: bytes) -> None:
         received = self._rest + data if self._rest else data
         start, size = 0, len(received)
         while size - start >= _LENGTH.size:
@@ -210,20 +260,39 @@ class OpeningConnection(asyncio.Protocol):
                 self.abort()
                 return
             if stop > size:
+                if stop - start > _RECEIVED and self._begin_large(received, start, stop):
+                    start = size
                 break
-            self._loop.call_soon(self._handle, received, start, stop)
+            self._loop.call_soon(self._handle, received, start, stop, None)
             start = stop
         self._rest = received[start:] if start else received
 
-    def _handle(self, received: bytes, start: int, stop: int) -> None:
+    def _begin_large(self, received: bytes, start: int, stop: int) -> bool:
+        """Begins to receive a frame that ends at `stop` apart. False: more of it has to come before."""
+        body_at = body_start(received, start, len(received))
+        if body_at is None:
+            return False
+        room = self.make_room(received, start, stop - body_at)
+        body, count = memoryview(bytearray(stop - body_at)) if room is None else room, len(received) - body_at
+        body[:count] = memoryview(received)[body_at:]
+        self._large = LargeFrame(received[start:body_at], body, count)
+        return True
+
+    def _handle(self, received: bytes, start: int, stop: int, body: memoryview | None) -> None:
         if self.transport is None:
             return
         try:
-            self.frame_received(received, start, stop)
+            self.frame_received(received, start, stop, body)
         except PeerUnavailable as unreadable:
             _log.error("%s", unreadable)
             self.abort()
 
-    def frame_received(self, received: bytes, start: int, stop: int) -> None:
-        """Handles a frame. Raises PeerUnavailable if it is malformed."""
+    def frame_received(self, received: bytes, start: int, stop: int, body: memoryview | None) -> None:
+        """Handles a frame. Raises PeerUnavailable if it is malformed. `body`: what follows its texts, if that was
+        received apart."""
         raise NotImplementedError
+
+    def make_room(self, received: bytes, start: int, size: int) -> memoryview | None:
+        """Returns a buffer for the `size` bytes of a large body, whose frame begins at `start`; None: nobody wants
+        it."""
+        return None

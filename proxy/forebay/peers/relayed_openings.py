@@ -13,7 +13,7 @@ An owner that hangs is given up as for any call (peers.liveness).
 import itertools
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import ForebayError, PeerUnavailable
@@ -33,13 +33,16 @@ from forebay.peers.opening_frames import (
 KIND: Final = "openings"
 """The kind in the first document of the connection."""
 
+MakeRoom: TypeAlias = Callable[[int], memoryview | None]
+"""Returns a buffer for so many bytes of a large object; None: there is none."""
+
 _log = logging.getLogger(__name__)
 
 
 class RelayedRead:
     """One opening at its owner, until it is answered, refused or closed."""
 
-    __slots__ = ("_connection", "_is_closed", "_number", "_on_ready", "answer", "requested", "span")
+    __slots__ = ("_connection", "_is_closed", "_number", "_on_ready", "answer", "make_room", "requested", "span")
 
     def __init__(
         self,
@@ -48,9 +51,10 @@ class RelayedRead:
         span: Span,
         requested: RequestTime,
         on_ready: Callable[[], None],
+        make_room: MakeRoom,
     ) -> None:
         self._connection, self._number = connection, number
-        self._on_ready = on_ready
+        self._on_ready, self.make_room = on_ready, make_room
         self._is_closed = False
         self.span, self.requested = span, requested
         self.answer: OpeningAnswer | None = None
@@ -92,11 +96,17 @@ class RelayedOpenings:
         self._is_connecting = False
 
     def send(
-        self, name: ObjectName, span: Span, requested: RequestTime, on_ready: Callable[[], None]
+        self,
+        name: ObjectName,
+        span: Span,
+        requested: RequestTime,
+        on_ready: Callable[[], None],
+        make_room: MakeRoom,
     ) -> RelayedRead | None:
         """Asks the owner for the first `span` of an object; None where that would have to be waited for.
 
-        `requested`: the time, from before it is sent. `on_ready`: called once, unless it is closed before.
+        `requested`: the time, from before it is sent. `on_ready`: called once, unless it is closed before. `make_room`:
+        called before the bytes of a large object are received.
         """
         connection = self._connection
         if connection is None or connection.transport is None:
@@ -106,7 +116,7 @@ class RelayedOpenings:
             return None
         if connection.is_full or self._heartbeat.is_silent:
             return None
-        return connection.send(name, span, requested, on_ready)
+        return connection.send(name, span, requested, on_ready, make_room)
 
     def close(self) -> None:
         """Closes the connection."""
@@ -141,12 +151,19 @@ class _OwnerConnection(OpeningConnection):
         self._under_way: dict[int, RelayedRead] = {}
         self.frames_received = 0
 
-    def send(self, name: ObjectName, span: Span, requested: RequestTime, on_ready: Callable[[], None]) -> RelayedRead:
+    def send(
+        self,
+        name: ObjectName,
+        span: Span,
+        requested: RequestTime,
+        on_ready: Callable[[], None],
+        make_room: MakeRoom,
+    ) -> RelayedRead:
         number = next(self._numbers) & 0xFFFFFFFF
         self.write(encode_request(number, name, span.stop))
         if not self._under_way:
             self._heartbeat.watch(self)
-        read = self._under_way[number] = RelayedRead(self, number, span, requested, on_ready)
+        read = self._under_way[number] = RelayedRead(self, number, span, requested, on_ready, make_room)
         return read
 
     def forget(self, number: int) -> RelayedRead | None:
@@ -155,13 +172,23 @@ class _OwnerConnection(OpeningConnection):
             self._heartbeat.unwatch(self)
         return read
 
-    def frame_received(self, received: bytes, start: int, stop: int) -> None:
+    def make_room(self, received: bytes, start: int, size: int) -> memoryview | None:
+        read = self._under_way.get(number_of(received, start, len(received)))
+        if read is None:
+            return None
+        room = read.make_room(size)
+        if room is None:  # its bytes are dropped, and the reader's task goes on
+            self.forget(number_of(received, start, len(received)))
+            self._loop.call_soon(read.end, None)
+        return room
+
+    def frame_received(self, received: bytes, start: int, stop: int, body: memoryview | None) -> None:
         self.frames_received += 1
         read = self.forget(number_of(received, start, stop))
         if read is None:
             return
         try:
-            answer = decode_answer(received, start, stop)
+            answer = decode_answer(received, start, stop, body)
         except ForebayError:
             read.end(None)
             raise

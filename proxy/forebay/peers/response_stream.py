@@ -32,16 +32,16 @@ class ResponseStream:
         self._heartbeat = heartbeat
         self._keep = keep
         self._rest = memoryview(b"")
-        """The rest of a frame that was larger than the target."""
+        """The bytes that came with the document and were not read."""
         self._left = -1
         """Bytes of the body that are still to come; -1: not known."""
         self._is_open = True
         self._is_whole = False
         """Whether nothing more is to be received."""
 
-    def complete(self, payload: bytes | memoryview) -> None:
+    def complete(self, payload: memoryview) -> None:
         """Makes a response whose bytes all came with its document."""
-        self._rest, self._is_whole = memoryview(payload), True
+        self._rest, self._is_whole = payload, True
         self._end(awaits_end=False)
 
     def take_whole(self, length: int) -> memoryview | None:
@@ -55,29 +55,34 @@ class ResponseStream:
     async def read_into(self, target: memoryview) -> int:
         """Reads bytes into the front of `target`. Returns how many; 0 at the end. Raises the error of the method, and
         OriginBroken if the worker ended."""
-        data = self._rest or memoryview(await self._next())
-        count = min(len(data), len(target))
-        target[:count] = data[:count]
-        self._rest = data[count:]
+        count = min(len(self._rest), len(target))
+        if count:
+            target[:count] = self._rest[:count]
+            self._rest = self._rest[count:]
+        elif not self._is_whole and await self._has_more():
+            try:
+                count = await self._channel.receive_bytes(target)
+            except PeerUnavailable as gone:
+                raise _broken(gone) from None
         self._left -= count
         return count
 
-    async def _next(self) -> bytes | memoryview:
-        if self._is_whole:
-            return b""
-        try:
-            frame = await self._channel.receive()
-        except PeerUnavailable as gone:
-            raise OriginBroken(f"the owner went away: {gone}") from None
-        if frame.kind == "bytes":
-            return frame.payload
-        if frame.kind == "document":
-            failure = decode_failure(frame.document)
-            if isinstance(failure, Throttled):  # the fetch is resumed without the owner
-                raise OriginBroken("the owner has no buffers")
-            raise failure or OriginBroken("a document among bytes")
-        self._end(awaits_end=False)
-        return b""
+    async def _has_more(self) -> bool:
+        """Whether there are more bytes to receive. Raises as `read_into` does."""
+        while not self._channel.bytes_left:
+            try:
+                frame = await self._channel.receive()
+            except PeerUnavailable as gone:
+                raise _broken(gone) from None
+            if frame.kind == "document":
+                failure = decode_failure(frame.document)
+                if isinstance(failure, Throttled):  # the fetch is resumed without the owner
+                    raise OriginBroken("the owner has no buffers")
+                raise failure or OriginBroken("a document among bytes")
+            if frame.kind != "bytes":
+                self._end(awaits_end=False)
+                return False
+        return True
 
     def skip_turns(self) -> None:
         """Does nothing: to its owner this read is demand."""
@@ -123,3 +128,7 @@ def raise_for_failure(response: Document) -> Document:
 
 async def _no_resumption(failure: OriginError) -> ResponseStream:
     raise failure
+
+
+def _broken(gone: PeerUnavailable) -> OriginBroken:
+    return OriginBroken(f"the owner went away: {gone}")

@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Final
 
 from forebay.core.errors import PeerNotListening, PeerUnavailable, WorkerStartError
+from forebay.peers.byte_stream import ByteStream
 from forebay.peers.frames import Channel
 from forebay.storage.private_directory import PrivateDirectory, temporary_directory
 
 PREFIX: Final = "forebay-node-"
-READ_BUFFER: Final = 1 << 20
-"""Bytes that a connection reads ahead."""
 _MAX_PATH: Final = 107
 """Bytes of a socket's path (unix(7): sun_path)."""
 _CREDENTIALS: Final = struct.Struct("3i")
@@ -75,14 +74,14 @@ async def connect(path: Path) -> Channel:
         except ConnectionRefusedError as error:
             raise PeerNotListening(f"nobody listens at {path.name}") from error
         pid = verify_same_user(connecting)
-        reader, writer = await asyncio.open_unix_connection(sock=connecting, limit=READ_BUFFER)
+        _, stream = await loop.create_unix_connection(ByteStream, sock=connecting)
     except OSError as error:
         connecting.close()
         raise PeerUnavailable(f"{path.name} can't be reached: {error}") from error
     except BaseException:
         connecting.close()
         raise
-    return Channel(reader, writer, pid)
+    return Channel(stream, pid)
 
 
 def verify_same_user(connection: socket.socket) -> int:

@@ -16,9 +16,12 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.direct_openings import DirectOpening
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.resolution import ResolvedVersion
+from forebay.peers.opening_frames import MAX_OBJECT
 from forebay.peers.owners import Peers
 from forebay.peers.peer_client import Peer
 from forebay.policy.freshness import AlwaysRevalidate
+from forebay.policy.rules import Decision
+from forebay.protocol.body.crc64 import crc64
 from forebay.server.rpc.opening_answers import KEPT_SECONDS, OpeningAnswers
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.rpc.read_methods import ReadMethods
@@ -34,6 +37,8 @@ from harness.owned_names import owner_of
 NAME = next(
     name for name in (ObjectName("bucket", f"key-{number}") for number in range(100)) if owner_of(name, workers=2) == 1
 )
+LARGE = replace(DECISION, block=2 << 20)
+"""For objects of one block that are larger than what a connection receives at once."""
 CONNECTION = ObjectName("bucket", "connection")
 
 
@@ -64,16 +69,25 @@ class Relay:
         assert isinstance(found, ResolvedVersion)
         found.release_flights()
 
-    async def own(self, name: ObjectName) -> ResolvedVersion:
+    async def own(self, name: ObjectName, decision: Decision = DECISION) -> ResolvedVersion:
         """What the owner finds for a reader of its own, and keeps."""
-        found = await self.owning.resolver.resolve(LookupRequest(name, DECISION, Span(0, BLOCK)))
+        found = await self.owning.resolver.resolve(LookupRequest(name, decision, Span(0, decision.block)))
         assert isinstance(found, ResolvedVersion)
         return found
 
-    def begin(self) -> "asyncio.Future[DirectOpening] | None":
+    async def own_large(self, content: bytes) -> None:
+        """Has the owner keep an object of one block."""
+        self.owning.origin.store.put(*NAME, content)
+        await self.connect()
+        found = await self.own(NAME, LARGE)
+        for flight in list(found.flights.values()):
+            await flight.wait_filled(len(content))
+        found.release_flights()
+
+    def begin(self, decision: Decision = DECISION) -> "asyncio.Future[DirectOpening] | None":
         """An opening; its future has it when it has ended."""
         ended: asyncio.Future[DirectOpening] = asyncio.get_running_loop().create_future()
-        opening = self.asking.openings.begin(NAME, DECISION, Span(0, BLOCK), "reader", ended.set_result)
+        opening = self.asking.openings.begin(NAME, decision, Span(0, BLOCK), "reader", ended.set_result)
         return None if opening is None else ended
 
     async def ended(self) -> DirectOpening:
@@ -206,6 +220,72 @@ async def test_who_shares_such_an_answer_has_it_from_the_owner(tmp_path: Path) -
         assert isinstance(found, ResolvedVersion)
         assert (found.status, [flight.source for flight in found.flights.values()]) == ("fresh", ["worker"])
         found.release_flights()
+
+
+@pytest.mark.parametrize("size", [200_000, MAX_OBJECT])
+async def test_a_large_object_that_the_owner_has_is_answered_at_once(tmp_path: Path, size: int) -> None:
+    async with relay(tmp_path) as node:
+        await node.own_large(content := bytes(range(250)) * (size // 250) + b"x" * (size % 250))
+        began = node.begin(LARGE)
+        assert began is not None
+        opening = await began
+        assert opening.head is not None
+        assert opening.body is not None
+        assert (opening.head, opening.was_kept) == (node.asking.heads.current(NAME), True)
+        assert bytes(opening.body) == content
+        opening.finish()
+        kept = node.asking.tiers.memory.get(BlockId(NAME, opening.head.generation, 0))
+        assert kept is not None
+        assert kept.obj is opening.body.obj, "a copy"
+        assert (node.owning.origin.log.count(key=NAME.key), node.asking.origin.log.count()) == (1, 0)
+
+
+async def test_bytes_that_the_owner_has_compared_are_not_compared_again(tmp_path: Path) -> None:
+    async with relay(tmp_path) as node:
+        content = bytes(range(256)) * 1000
+        node.owning.origin.faults.add(actions.change_headers(x_oss_hash_crc64ecma=f"{crc64(content)}"), key=NAME.key)
+        await node.own_large(content)
+        began = node.begin(LARGE)
+        assert began is not None
+        opening = await began
+        assert opening.head is not None
+        assert ("x-oss-hash-crc64ecma", f"{crc64(content)}") in opening.head.facts.headers
+        assert bytes(opening.body or b"") == content
+        opening.finish()
+
+
+@pytest.mark.parametrize("case", ["too large", "no memory", "blocks are smaller here"])
+async def test_a_large_object_that_does_not_fit_is_its_tasks(tmp_path: Path, case: str) -> None:
+    async with relay(tmp_path) as node:
+        await node.own_large(content := bytes(MAX_OBJECT + (case == "too large")))
+        budget = node.asking.budget
+        taken = budget.capacity if case == "no memory" else 0
+        assert budget.try_acquire(taken)
+        began = node.begin(DECISION if case == "blocks are smaller here" else LARGE)
+        assert began is not None
+        opening = await began
+        assert opening.head is None
+        budget.release(taken)
+        opening.give_up()
+        found = await node.asking.resolver.resolve(LookupRequest(NAME, LARGE, Span(0, LARGE.block)), leads=True)
+        assert isinstance(found, ResolvedVersion)
+        assert found.head.size == len(content)
+        found.release_flights()
+        assert (node.owning.origin.log.count(key=NAME.key), node.asking.origin.log.count()) == (1, 0)
+
+
+async def test_a_reader_that_leaves_a_large_answer_gets_no_other(tmp_path: Path) -> None:
+    """Its bytes are received and dropped; those behind it are another reader's."""
+    async with relay(tmp_path) as node:
+        await node.own_large(bytes(MAX_OBJECT))
+        left = node.asking.openings.begin(NAME, LARGE, Span(0, BLOCK), "reader", lambda _: None)
+        assert left is not None
+        left.close()
+        began = node.begin(LARGE)
+        assert began is not None
+        opening = await began
+        assert bytes(opening.body or b"") == bytes(MAX_OBJECT)
+        opening.finish()
 
 
 @pytest.mark.parametrize("case", ["always", "in doubt", "pending", "aged", "large", "two blocks", "full", "evicted"])

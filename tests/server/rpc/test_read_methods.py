@@ -13,7 +13,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import PeerUnavailable, Throttled, VersionChanged
 from forebay.core.names import BlockId, ObjectName
 from forebay.fetch.block_source import BlockSource
-from forebay.peers.frames import SEND_PAYLOAD, Document
+from forebay.peers.frames import WHOLE_PAYLOAD, Document
 from forebay.peers.peer_codec import decode_head, encode_head, encode_name
 from forebay.policy.rules import Decision
 from forebay.server.rpc.read_methods import ReadMethods
@@ -222,7 +222,7 @@ async def test_a_version_is_read_by_its_id() -> None:
 
 
 async def test_a_block_longer_than_a_frame_is_sent_in_pieces() -> None:
-    content = bytes(range(256)) * (2 * SEND_PAYLOAD // 256)
+    content = bytes(range(256)) * (2 * WHOLE_PAYLOAD // 256)
     async with owner(block=len(content)) as node:
         node.rig.origin.store.put(*NAME, content)
         head = (await node.resolve(Span(0, len(content)))).document["head"]
@@ -231,7 +231,7 @@ async def test_a_block_longer_than_a_frame_is_sent_in_pieces() -> None:
 
 
 async def test_a_response_longer_than_a_frame_is_sent_in_pieces() -> None:
-    blocks = SEND_PAYLOAD // BLOCK + 1
+    blocks = WHOLE_PAYLOAD // BLOCK + 1
     async with owner() as node:
         content = bytes(range(256)) * (blocks * BLOCK // 256)
         node.rig.origin.store.put(*NAME, content)

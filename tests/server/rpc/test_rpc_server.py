@@ -13,6 +13,7 @@ import pytest
 
 from forebay.core.errors import PeerUnavailable, Throttled
 from forebay.core.task_registry import TaskRegistry
+from forebay.peers.byte_stream import ByteStream
 from forebay.peers.frames import Channel, Document
 from forebay.server.event_loop import loop_factory
 from forebay.server.rpc.peer_service import PeerService
@@ -62,7 +63,7 @@ async def test_another_user_is_disconnected(user: int) -> None:
             await asyncio.to_thread(each.chmod, mode)
         os.seteuid(user)
         try:
-            channel = Channel(*await asyncio.open_unix_connection(path), 0)
+            channel = await connected(path)
         finally:
             os.seteuid(0)
         with pytest.raises(PeerUnavailable) if user else nullcontext():
@@ -72,6 +73,12 @@ async def test_another_user_is_disconnected(user: int) -> None:
         assert len(calls) == (0 if user else 1)
         channel.close()
         await server.close()
+
+
+async def connected(path: Path) -> Channel:
+    """A connection to the server at `path`, whoever it is."""
+    _, stream = await asyncio.get_running_loop().create_unix_connection(ByteStream, str(path))
+    return Channel(stream, 0)
 
 
 class Service:
@@ -154,7 +161,7 @@ class Served(NamedTuple):
     channels: list[Channel]
 
     async def connect(self) -> Connection:
-        self.channels.append(Channel(*await asyncio.open_unix_connection(self.path), 0))
+        self.channels.append(await connected(self.path))
         return Connection(self.channels[-1])
 
 

@@ -14,10 +14,10 @@ from functools import partial
 from typing import Final
 
 from forebay.core.byte_ranges import Span
+from forebay.core.errors import PeerUnavailable
 from forebay.core.names import BlockId, ObjectName
 from forebay.metadata.direct_openings import DirectOpening, DirectOpenings
-from forebay.origin.http.large_body import WHOLE_LIMIT
-from forebay.peers.opening_frames import OpeningConnection, decode_request, encode_answer, encode_refusal
+from forebay.peers.opening_frames import MAX_OBJECT, OpeningConnection, decode_request, encode_answer, encode_refusal
 from forebay.policy.rules import Decision
 from forebay.request.admission import GatewayPolicy
 from forebay.storage.memory.memory_tier import MemoryTier
@@ -37,8 +37,10 @@ class OpeningAnswers(OpeningConnection):
         self._under_way: set[DirectOpening] = set()
         self._given_up: dict[DirectOpening, asyncio.TimerHandle] = {}
 
-    def frame_received(self, received: bytes, start: int, stop: int) -> None:
+    def frame_received(self, received: bytes, start: int, stop: int, body: memoryview | None) -> None:
         """Begins an opening."""
+        if body is not None:
+            raise PeerUnavailable("a request with a body")
         number, name, wanted = decode_request(received, start, stop)
         opening = None
         if not self.is_full:
@@ -57,7 +59,7 @@ class OpeningAnswers(OpeningConnection):
         """Answers for an object that is fresh, and in memory in one block. False: nothing was done."""
         openings, memory = self._openings, self._memory
         head = memory.head(name)
-        if head is None or not 0 < head.size <= min(head.block_size, WHOLE_LIMIT):
+        if head is None or not 0 < head.size <= min(head.block_size, MAX_OBJECT):
             return False
         if not openings.is_plain(name, decision) or not openings.heads.is_fresh(name, head, decision, no_cache=False):
             return False

@@ -18,7 +18,7 @@ from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.resolution import Resolution, ResolvedVersion
 from forebay.metadata.resolver import Resolver
 from forebay.origin.reads.read_outcomes import ErrorResponse, Uncacheable
-from forebay.peers.frames import SEND_PAYLOAD, Document
+from forebay.peers.frames import WHOLE_PAYLOAD, Document
 from forebay.peers.peer_codec import (
     decode,
     decode_head,
@@ -127,7 +127,7 @@ class ReadMethods:
         """Sends a body. `fetched`: its first bytes are on their way already, for this response."""
         try:
             whole = body.single_buffer()
-            if whole is None or len(whole[1]) > SEND_PAYLOAD:
+            if whole is None or len(whole[1]) > WHOLE_PAYLOAD:
                 whole = None
                 try:
                     await body.plan()

@@ -33,7 +33,7 @@ class ResponseWriter(Protocol):
         """Sends bytes. Raises PeerUnavailable."""
 
     async def send_whole(self, document: Document, buffer: Buffer) -> None:
-        """Sends a whole response, of one document and at most SEND_PAYLOAD bytes. Raises PeerUnavailable."""
+        """Sends a whole response, of one document and at most WHOLE_PAYLOAD bytes. Raises PeerUnavailable."""
 
     async def send_end(self) -> None:
         """Ends the response. Raises PeerUnavailable."""

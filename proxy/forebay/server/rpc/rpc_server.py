@@ -23,10 +23,11 @@ from forebay.core.errors import ForebayError, OriginBroken, PeerUnavailable
 from forebay.core.interruption import Interruption
 from forebay.core.sweep import Sweep
 from forebay.core.task_registry import TaskRegistry
+from forebay.peers.byte_stream import ByteStream
 from forebay.peers.frames import Channel, Document
 from forebay.peers.peer_codec import encode_failure
 from forebay.peers.relayed_openings import KIND
-from forebay.peers.unix_socket import READ_BUFFER, new_instance_id, temporary_socket_path, verify_same_user
+from forebay.peers.unix_socket import new_instance_id, temporary_socket_path, verify_same_user
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.rpc.rpc_methods import OpenWrites
 
@@ -61,17 +62,18 @@ class RpcServer:
         """Starts to listen."""
         sweep = Sweep(WATCHED_AFTER, asyncio.get_running_loop())
 
-        def on_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            channel = Channel(reader, writer, 0)
+        def on_connected(stream: ByteStream) -> None:
+            channel = Channel(stream, 0)
             if self._is_closed:  # it was accepted before
                 channel.close()
                 return
             self._channels.add(channel)  # here: a task that is cancelled before it begins would close nothing
-            self._tasks.spawn(self._serve(channel, writer, sweep), "RPC connection")
+            self._tasks.spawn(self._serve(channel, stream, sweep), "RPC connection")
 
         # Replaces what was there in one step: a missing path proves nothing (see PeerNotListening).
         path = temporary_socket_path(self._path, self.instance_id)
-        self._server = await asyncio.start_unix_server(on_connect, path, backlog=LISTEN_BACKLOG, limit=READ_BUFFER)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(lambda: ByteStream(on_connected), path, backlog=LISTEN_BACKLOG)
         path.chmod(0o600)
         path.rename(self._path)
 
@@ -84,9 +86,9 @@ class RpcServer:
             channel.close()
         await self._tasks.close()
 
-    async def _serve(self, channel: Channel, writer: asyncio.StreamWriter, sweep: Sweep) -> None:
+    async def _serve(self, channel: Channel, stream: ByteStream, sweep: Sweep) -> None:
         try:
-            verify_same_user(writer.get_extra_info("socket"))
+            verify_same_user(stream.transport.get_extra_info("socket"))
             request = await channel.receive_document()
             if request.get("kind") == "link":
                 await self._serve_link(channel, request)
