@@ -7,7 +7,15 @@ from benchmarks.bench_context import BenchContext
 from benchmarks.cache import cold, neighbours, ranges, restart, ssd, stampede, warm, workers, writes
 from benchmarks.checkpoints import checkpoint_saves, drain_reads, small_writes
 from benchmarks.clients import client_batches, client_reads
-from benchmarks.epochs import epoch_beside, epoch_plans, epoch_recordings, epoch_shares, listings, recorded_hits
+from benchmarks.epochs import (
+    epoch_beside,
+    epoch_plans,
+    epoch_recordings,
+    epoch_shares,
+    listings,
+    node_workers,
+    recorded_hits,
+)
 from benchmarks.misses import misses
 from benchmarks.mounts import mounts, sample_epochs
 from benchmarks.pages.tables import Section
@@ -54,6 +62,7 @@ PARTED: Final[Mapping[str, Mapping[str, Benchmark]]] = {
         "beside": epoch_beside.run,
         "recordings": epoch_recordings.run,
         "hits": recorded_hits.run,
+        "workers": node_workers.run,
         "listings": listings.run,
         "first-listing": listings.run_first,
     },

@@ -76,6 +76,10 @@ class RunSizes:
     """Keys, and how long an object of them is fresh."""
     recorded_hits: tuple[tuple[int, int, int], ...]
     """Objects, turns of each server, workers."""
+    relayed: tuple[tuple[int, int], ...]
+    """Size and number of objects that are read through a worker that does not own them; no worker owns more."""
+    node_workers: tuple[int, ...]
+    """Workers of a Forebay whose first epoch has a plan."""
     checkpoints: tuple[tuple[str, int, int], ...]
     """How they are written, their size, and by how many ranks."""
     checkpoint_rounds: int
@@ -130,6 +134,8 @@ FULL: Final = RunSizes(
     reads_beside=(5, 30),
     listing=(1_000_000, 60.0),
     recorded_hits=((3_000, 60, 1), (20_000, 20, 1), (5_000, 30, 2)),
+    relayed=((20_000, 200), (200_000, 200), (TENSOR, 200), (4_000_000, 100)),
+    node_workers=(1, 2),
     checkpoints=(
         ("put", 64 * MIB, 1),
         ("put", 256 * MIB, 1),
@@ -203,6 +209,8 @@ QUICK: Final = RunSizes(
     reads_beside=(1, 4),
     listing=(20_000, 5.0),
     recorded_hits=((300, 2, 1),),
+    relayed=((20_000, 30), (TENSOR, 20)),
+    node_workers=(1, 2),
     checkpoints=(("put", 16 * MIB, 1), ("upload", 32 * MIB, 1), ("ranks", 32 * MIB, 4)),
     checkpoint_rounds=1,
     small_writes=20,

@@ -14,7 +14,15 @@ from benchmarks.cache import cold, neighbours, noisy_clients, ranges, restart, s
 from benchmarks.catalogue import PARTED
 from benchmarks.checkpoints import checkpoint_saves, drain_reads, small_writes
 from benchmarks.clients import client_batches, client_reads
-from benchmarks.epochs import epoch_beside, epoch_plans, epoch_recordings, epoch_shares, listings, recorded_hits
+from benchmarks.epochs import (
+    epoch_beside,
+    epoch_plans,
+    epoch_recordings,
+    epoch_shares,
+    listings,
+    node_workers,
+    recorded_hits,
+)
 from benchmarks.errors import UnexpectedResponse
 from benchmarks.load.load import percentile
 from benchmarks.load.signed_requests import DISTINCT, signed
@@ -67,6 +75,8 @@ TINY = RunSizes(
     reads_beside=(1, 1),
     listing=(1_100, 1.0),
     recorded_hits=((100, 2, 1),),
+    relayed=((300_000, 21),),
+    node_workers=(2,),
     checkpoints=(("ranks", 2 << 20, 2),),
     checkpoint_rounds=1,
     small_writes=5,
@@ -219,6 +229,13 @@ def test_the_first_listing(bench: BenchContext) -> None:
 def test_recorded_hits(bench: BenchContext) -> None:
     [section] = recorded_hits.run(bench)
     assert [row[0] for row in figures(section)] == ["shuffled", "same"]
+
+
+@pytest.mark.long
+def test_node_workers(bench: BenchContext) -> None:
+    hits, epochs = node_workers.run(bench)
+    assert [row[0] for row in figures(hits)] == ["300,000 B"]
+    assert [row[0] for row in figures(epochs)] == ["2"]
 
 
 @pytest.mark.long

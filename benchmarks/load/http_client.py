@@ -49,7 +49,15 @@ class KeepAliveConnection:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._socket.close()
+
+    @property
+    def port(self) -> int:
+        """The port that it comes from."""
+        return int(self._socket.getsockname()[1])
 
     def get(self, request: bytes, sent: bytes = b"", *, digest: bool = False) -> TimedResponse:
         """Send a request, with the body `sent`, and read its answer. `digest`: hash the answer's body too, which takes
