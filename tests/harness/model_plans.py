@@ -13,6 +13,7 @@ from xml.etree import ElementTree as Tree
 from forebay.core.plan_progress import LIVE_STATES, PlanProgress
 from forebay.core.read_stream import BATCH_SECONDS
 from forebay.server.composition import Parts
+from harness.background_turns import is_fetching_ahead
 from harness.clients import path_of
 from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
@@ -92,7 +93,7 @@ class PlanSteps:
 
     async def check_given_back(self, parts: Parts) -> None:
         """Without a live plan nothing waits for a reader: what was fetched ahead was read or given up."""
-        await run_loop_until(_has_no_fetch)
+        await run_loop_until(lambda: _has_no_fetch(parts))
         if not any(plan.state in LIVE_STATES for plan in parts.jobs.plans.coordinator.plans()):
             assert parts.jobs.prefetcher.tickets == 0
 
@@ -125,11 +126,13 @@ class PlanSteps:
     def _is_settled(self, parts: Parts, name: str) -> bool:
         plan = _progress_of(parts, name)
         is_begun = plan.state not in LIVE_STATES or plan.read + plan.lead_entries == plan.entries
-        return is_begun and _has_no_fetch()
+        return is_begun and _has_no_fetch(parts)
 
 
-def _has_no_fetch() -> bool:
-    return not any(task.get_name().startswith("fetch ") for task in asyncio.all_tasks())
+def _has_no_fetch(parts: Parts) -> bool:
+    return not is_fetching_ahead(parts) and not any(
+        task.get_name().startswith("fetch ") for task in asyncio.all_tasks()
+    )
 
 
 def _progress_of(parts: Parts, name: str) -> PlanProgress:

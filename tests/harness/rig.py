@@ -7,6 +7,7 @@
 operator would stop it, and checks on its way out that nothing was left behind: no flight, no buffer, no task.
 """
 
+import asyncio
 import time
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +19,7 @@ from forebay.server.config_source import ConfigSource
 from forebay.server.worker import Worker
 from forebay.server.worker_tasks import CHECK_INTERVAL
 from forebay.storage.journal.journal_files import JournalFiles
+from harness.background_turns import is_fetching_ahead
 from harness.clients import RawClient, boto_client
 from harness.reference_sigv4 import Secret
 
@@ -204,3 +206,6 @@ class Rig:
     async def wait_idle(self) -> None:
         """Until nothing runs in the background."""
         await self.parts.context.tasks.wait_idle()
+        while is_fetching_ahead(self.parts):
+            await asyncio.sleep(0)
+            await self.parts.context.tasks.wait_idle()

@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 
+from harness.background_turns import is_fetching_ahead
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.file_limit import file_size_limit
@@ -69,7 +70,12 @@ class Program:
     async def settle(self) -> None:
         """What is older than this is not fresh any more. No request is under way meanwhile: a minute is long for one,
         and a reader that joins it gets what the origin had when it was sent."""
-        await run_loop_until(lambda: not any(task.get_name().startswith("fetch ") for task in asyncio.all_tasks()))
+
+        def is_idle() -> bool:
+            tasks = (task.get_name().startswith("fetch ") for task in asyncio.all_tasks())
+            return not any(tasks) and not is_fetching_ahead(self.rig.parts)
+
+        await run_loop_until(is_idle)
         self.rig.advance_clock(FRESHNESS + 1)
         for key in KEYS:
             self.may_have[key] = {self.at_origin[key]}

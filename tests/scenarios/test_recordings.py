@@ -13,6 +13,7 @@ from forebay.core.events import RecordedRead
 from forebay.core.read_stream import MAX_BATCH_SECONDS
 from forebay.jobs.plans.plan_runner import END_SECONDS
 from forebay.jobs.recordings.recorder import IDLE_AFTER
+from harness.background_turns import is_fetching_ahead
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.file_limit import file_size_limit
@@ -60,9 +61,8 @@ class Node:
 
         def is_settled() -> bool:
             running = [plan for plan in plans.plans() if plan.state == "running"]
-            return len(tasks) <= len(running) and all(
-                plan.lead_entries >= plan.entries - plan.position for plan in running
-            )
+            has_all = all(plan.lead_entries >= plan.entries - plan.position for plan in running)
+            return len(tasks) <= len(running) and has_all and not is_fetching_ahead(self.rig.parts)
 
         while not is_settled():
             self.timers.advance(0.001)

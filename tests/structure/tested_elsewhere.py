@@ -95,6 +95,7 @@ request/test_resource_uploads.py         protocol/xml/parts_page
 request/test_object_read.py              request/read_context
 scenarios/test_cors.py                   request/cors_frontend request/cors_reply
 jobs/plans/test_plan_store.py            jobs/plans/plan_entries jobs/plans/plan_files
+jobs/plans/test_plan_runner.py           jobs/plans/entry_fetches
 scenarios/test_plans.py                  jobs/plans/plan_resource
 scenarios/test_recordings.py             core/recording_info
 scenarios/test_plans.py                  jobs/plans/plan_allowance jobs/plans/plan_report core/plan_progress

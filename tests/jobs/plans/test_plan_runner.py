@@ -14,6 +14,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
+from forebay.jobs.plans.entry_fetches import FULL_PAUSE
 from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import PlanEntry
 from forebay.jobs.plans.plan_pace import FIRST_IN_FLIGHT, INTERVAL
@@ -21,7 +22,6 @@ from forebay.jobs.plans.plan_retry import FIRST_PAUSE, MOST_LEFT_OUT
 from forebay.jobs.plans.plan_runner import (
     END_SECONDS,
     EXPIRE_SECONDS,
-    FULL_PAUSE,
     IDLE_SECONDS,
     MAX_CACHED_IN_ROW,
     MAX_FOUND,
@@ -31,7 +31,7 @@ from forebay.jobs.plans.plan_runner import (
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import LOAD_SIZE, SPREAD, PlanStart
 from forebay.jobs.plans.reader_search import STRAYS
-from forebay.jobs.prefetch.prefetch_request import PrefetchOutcome, PrefetchRequest
+from forebay.jobs.prefetch.prefetch_request import OnOutcome, PrefetchOutcome, PrefetchRequest
 from harness.inspection import run_loop_until
 from harness.manual_timers import QUIET, ManualTimers
 
@@ -60,8 +60,16 @@ class HeldEntries:
         self.allowed.release(self.count)
 
 
+@pytest.fixture(params=[False, True], ids=["tasks", "direct"], autouse=True)
+def is_direct(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test with fetches that take a task of the plan, and with fetches that take none."""
+    monkeypatch.setattr(NotedFetches, "is_direct", request.param)
+
+
 class NotedFetches:
     """Has everything at once but what is `missing`, and notes what was fetched."""
+
+    is_direct = False
 
     def __init__(self, missing: Container[int] = ()) -> None:
         self.keys: list[str] = []
@@ -69,9 +77,19 @@ class NotedFetches:
         self.finished: list[tuple[Sequence[int], bool]] = []
         """Tickets, and whether their reader came late; none for reads of what is under way."""
         self._missing = missing
+        self._tasks = TaskRegistry()
 
     def find_nowait(self, request: PrefetchRequest) -> PrefetchOutcome | None:
         return None
+
+    def begin(self, request: PrefetchRequest, on_end: OnOutcome) -> bool:
+        if self.is_direct and not request.start and request.stop is None:
+            self._tasks.spawn(self._fetch_for(request, on_end), "direct fetch")
+            return True
+        return False
+
+    async def _fetch_for(self, request: PrefetchRequest, on_end: OnOutcome) -> None:
+        on_end(await self.fetch(request))
 
     async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
         self.keys.append(request.name.key)

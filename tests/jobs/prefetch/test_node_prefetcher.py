@@ -6,7 +6,7 @@ from typing import Any
 from forebay.core.errors import OriginBroken, PeerUnavailable
 from forebay.core.names import ObjectName
 from forebay.jobs.prefetch.node_prefetcher import NodePrefetcher, decode_prefetch, finish_ahead
-from forebay.jobs.prefetch.prefetch_request import PrefetchOutcome, PrefetchRequest
+from forebay.jobs.prefetch.prefetch_request import OnOutcome, PrefetchOutcome, PrefetchRequest
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from harness.owned_names import owner_of
@@ -22,6 +22,11 @@ class PrefetcherDouble:
 
     def find_nowait(self, request: PrefetchRequest) -> PrefetchOutcome | None:
         return PrefetchOutcome("fetched", 10, 10, 10, 7) if request.start else None
+
+    def begin(self, request: PrefetchRequest, on_end: OnOutcome) -> bool:
+        self.fetched.append(request)
+        on_end(PrefetchOutcome("fetched", 10, 10, 10, 7))
+        return True
 
     async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
         self.fetched.append(request)
@@ -115,3 +120,13 @@ def test_what_is_here_is_found_of_this_workers_objects() -> None:
     assert here.ended == [("read", [7])]
     assert ahead.find_nowait(request_owned_by(0)._replace(start=0)) is None
     assert ahead.find_nowait(request_owned_by(1)) is None
+
+
+def test_only_own_objects_are_begun_without_a_task() -> None:
+    ahead, here, there = node()
+    outcomes = list[PrefetchOutcome]()
+    assert ahead.begin(request_owned_by(0), outcomes.append)
+    assert not ahead.begin(request_owned_by(1), outcomes.append)
+    assert (here.fetched, there.fetched) == ([request_owned_by(0)], [])
+    ahead.finish([outcome.ticket for outcome in outcomes])
+    assert (here.ended, there.ended) == ([("read", [7])], [])

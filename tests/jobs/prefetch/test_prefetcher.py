@@ -1,9 +1,7 @@
 """The prefetcher: fetches into its own budget beside demand, and gives every block back."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,60 +13,24 @@ from forebay.jobs.prefetch.prefetch_request import PrefetchOutcome, PrefetchRequ
 from forebay.jobs.prefetch.prefetch_tickets import DROPPED, LINGER, SWEEP_SECONDS
 from forebay.jobs.prefetch.prefetcher import PIECE, Prefetcher
 from forebay.policy.rules import Rules
+from harness.ahead_rig import AheadRig, ahead_rig
 from harness.fake import actions
 from harness.fake.gate import Gate
-from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
+from harness.fetch_rig import BLOCK, DECISION, NAME
 
 
-@dataclass
-class AheadRig:
-    rig: FetchRig
-    prefetcher: Prefetcher
-    counted: dict[str, int]
-
-    async def read(self, span: Span) -> bytes:
-        """A reader's bytes, as the full lane has them."""
-        head = self.rig.heads.current(NAME)
-        assert head is not None
-        body = self.rig.body(head, span, self.rig.block_source(deadline=5.0))
-        try:
-            return b"".join([bytes(piece) async for _, piece in body.pieces()])
-        finally:
-            body.close()
-
-    @property
-    def origin_reads(self) -> int:
-        return self.rig.origin.log.count("GET")
-
-
-@asynccontextmanager
-async def ahead_rig(
-    *, ahead: int = 1 << 24, accelerate: bool = True, fail_at: int = -1, fails: str = "useless", **settings: Any
-) -> AsyncIterator[AheadRig]:
-    """`fail_at`: bytes that were useless, or what `fails` says, at which their counter fails."""
-    async with fetch_rig(**settings) as rig:
-        rig.tiers.memory.ahead.budget.resize(ahead)
-        counted: dict[str, int] = {}
-
-        def count(result: str, size: int) -> None:
-            counted[result] = counted.get(result, 0) + size
-            if result == fails and counted[result] == fail_at:
-                raise ArithmeticError("a counter of the test's")
-
-        rules = Rules([], replace(DECISION, accelerate=accelerate))
-        turns = rig.reads.client.reads.background
-        source = rig.block_source(deadline=5.0)
-        yield AheadRig(
-            rig, Prefetcher(rig.resolver, source, lambda _: turns, lambda: rules, rig.timers, count), counted
-        )
-        assert (turns.in_use, turns.waiting) == (0, 0)
+@pytest.fixture(params=[False, True], ids=["task", "direct"], autouse=True)
+def is_direct(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Each test by fetches in a task, and by fetches without one where the case is plain."""
+    monkeypatch.setattr(AheadRig, "is_direct", request.param)
+    return bool(request.param)
 
 
 async def test_a_fetched_object_is_a_hit_and_then_in_the_tiers() -> None:
     size = 2 * BLOCK + 5
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, size)
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        outcome = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
         assert outcome[:4] == ("fetched", size, size, size)
         memory = test.rig.tiers.memory
         assert (memory.occupancy().blocks, len(memory.ahead)) == (0, 3)
@@ -83,7 +45,7 @@ async def test_a_fetched_object_is_a_hit_and_then_in_the_tiers() -> None:
 async def test_only_the_blocks_of_the_range_are_fetched() -> None:
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, 10 * BLOCK)
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 3 * BLOCK + 7, 4 * BLOCK + 1, "plan"))
+        outcome = await test.fetch(PrefetchRequest(NAME, 3 * BLOCK + 7, 4 * BLOCK + 1, "plan"))
         assert outcome[:4] == ("fetched", 10 * BLOCK, 4 * BLOCK + 1, 2 * BLOCK)
         assert (outcome.fetched_blocks, outcome.fetched_bytes) == (2, 2 * BLOCK)
         assert test.counted == {"fetched": 2 * BLOCK}
@@ -93,10 +55,10 @@ async def test_only_the_blocks_of_the_range_are_fetched() -> None:
 async def test_what_is_cached_already_is_not_claimed() -> None:
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, BLOCK)
-        first = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        first = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
         await test.read(Span(0, BLOCK))
         test.prefetcher.finish([first.ticket])
-        again = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        again = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
         assert again == PrefetchOutcome("fetched", BLOCK, BLOCK)
         assert test.counted["fetched"] == BLOCK
 
@@ -106,7 +68,7 @@ async def test_a_small_object_is_found_as_it_is_fetched(size: int) -> None:
     request = PrefetchRequest(NAME, 0, None, "plan")
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, size)
-        first = await test.prefetcher.fetch(request)
+        first = await test.fetch(request)
         waiting = test.prefetcher.find_nowait(request)
         assert waiting is not None
         assert (waiting[:4], waiting.ticket > 0) == (("fetched", size, size, size), True)
@@ -115,7 +77,7 @@ async def test_a_small_object_is_found_as_it_is_fetched(size: int) -> None:
         assert test.prefetcher.tickets == 1, "the other reader's"
         test.prefetcher.finish([waiting.ticket])
         found = test.prefetcher.find_nowait(request)
-        assert found == await test.prefetcher.fetch(request) == PrefetchOutcome("fetched", size, size)
+        assert found == await test.fetch(request) == PrefetchOutcome("fetched", size, size)
         assert len(test.rig.tiers.memory.ahead) == 0
         test.rig.tiers.memory.forget(NAME)
         assert test.prefetcher.find_nowait(request) is None
@@ -126,7 +88,7 @@ async def test_what_is_all_here_is_found_without_a_turn() -> None:
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         assert test.prefetcher.find_nowait(request) is None
-        part = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, BLOCK, "plan"))
+        part = await test.fetch(PrefetchRequest(NAME, 0, BLOCK, "plan"))
         assert test.prefetcher.find_nowait(request) is None
         waiting = test.prefetcher.find_nowait(PrefetchRequest(NAME, 5, BLOCK, "other"))
         assert waiting is not None
@@ -136,7 +98,7 @@ async def test_what_is_all_here_is_found_without_a_turn() -> None:
         assert len(test.rig.tiers.memory.ahead) == 1, "the other plan's as well"
         test.prefetcher.finish([waiting.ticket])
         found = test.prefetcher.find_nowait(request)
-        assert found == await test.prefetcher.fetch(request) == PrefetchOutcome("fetched", 3 * BLOCK, 3 * BLOCK)
+        assert found == await test.fetch(request) == PrefetchOutcome("fetched", 3 * BLOCK, 3 * BLOCK)
         tail = PrefetchRequest(NAME, 2 * BLOCK, 9 * BLOCK, "plan")
         assert test.prefetcher.find_nowait(tail) == PrefetchOutcome("fetched", 3 * BLOCK, 3 * BLOCK)
         test.rig.tiers.memory.forget(NAME)
@@ -146,11 +108,17 @@ async def test_what_is_all_here_is_found_without_a_turn() -> None:
 async def test_what_no_rule_accelerates_is_not_found() -> None:
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, BLOCK)
-        await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
         plain = Rules([], replace(DECISION, accelerate=False))
         turns = test.rig.reads.client.reads.background
         without = Prefetcher(
-            test.rig.resolver, test.rig.block_source(), lambda _: turns, lambda: plain, test.rig.timers
+            test.rig.resolver,
+            test.rig.block_source(),
+            test.rig.openings,
+            lambda _: turns,
+            lambda: plain,
+            test.rig.timers,
+            test.rig.tasks.spawn,
         )
         assert without.find_nowait(PrefetchRequest(NAME, 0, None, "plan")) is None
 
@@ -158,7 +126,7 @@ async def test_what_no_rule_accelerates_is_not_found() -> None:
 async def test_a_dropped_block_was_useless_and_is_not_cached() -> None:
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, BLOCK)
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        outcome = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
         test.prefetcher.drop([outcome.ticket, outcome.ticket, 99])
         assert test.counted == {"fetched": BLOCK, "useless": BLOCK}
         assert (len(test.rig.tiers.memory.ahead), test.rig.tiers.memory.occupancy().blocks) == (0, 0)
@@ -169,7 +137,7 @@ async def test_many_dropped_blocks_are_given_up_some_at_a_time() -> None:
     blocks = 10 * DROPPED
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, blocks * BLOCK)
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        outcome = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
         ahead, left = test.rig.tiers.memory.ahead, list[int]()
         test.prefetcher.drop([outcome.ticket])
         while len(ahead):
@@ -186,8 +154,8 @@ async def test_a_failure_among_dropped_blocks_keeps_no_later_ones(nth: int) -> N
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
     async with ahead_rig(fail_at=nth * BLOCK) as test:
         test.rig.origin.store.put_synthetic(*NAME, (blocks + 1) * BLOCK)
-        first = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, blocks * BLOCK, "plan"))
-        last = await test.prefetcher.fetch(PrefetchRequest(NAME, blocks * BLOCK, None, "plan"))
+        first = await test.fetch(PrefetchRequest(NAME, 0, blocks * BLOCK, "plan"))
+        last = await test.fetch(PrefetchRequest(NAME, blocks * BLOCK, None, "plan"))
         test.prefetcher.drop([first.ticket])
         await asyncio.sleep(0)
         test.prefetcher.drop([last.ticket])
@@ -200,7 +168,7 @@ async def test_blocks_that_linger_are_given_up_some_at_a_time() -> None:
     blocks = 3 * DROPPED
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, blocks * BLOCK)
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        outcome = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
         test.prefetcher.finish([outcome.ticket])
         test.rig.timers.advance(LINGER + SWEEP_SECONDS)
         assert len(test.rig.tiers.memory.ahead) == blocks - DROPPED
@@ -212,7 +180,7 @@ async def test_two_readers_of_one_block_share_one_fetch() -> None:
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, BLOCK)
         requests = [PrefetchRequest(NAME, start, start + 10, group) for start, group in ((0, "a"), (100, "b"))]
-        outcomes = await asyncio.gather(*map(test.prefetcher.fetch, requests))
+        outcomes = await asyncio.gather(*map(test.fetch, requests))
         assert [outcome.status for outcome in outcomes] == ["fetched", "fetched"]
         assert test.counted == {"fetched": BLOCK}
         test.prefetcher.drop([outcomes[0].ticket])
@@ -224,23 +192,23 @@ async def test_two_readers_of_one_block_share_one_fetch() -> None:
 async def test_nothing_is_fetched_without_room() -> None:
     async with ahead_rig(ahead=2 * BLOCK) as test:
         test.rig.origin.store.put_synthetic(*NAME, BLOCK)
-        first = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        first = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
         other = PrefetchRequest(ObjectName(NAME.bucket, "other"), 0, None, "plan")
-        assert (await test.prefetcher.fetch(other)).status == "full"
+        assert (await test.fetch(other)).status == "full"
         assert test.origin_reads == 1
         test.prefetcher.drop([first.ticket])
 
 
 async def test_nothing_is_fetched_into_no_room() -> None:
     async with ahead_rig(ahead=0) as test:
-        assert (await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))).status == "full"
+        assert (await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))).status == "full"
         assert test.origin_reads == 0
 
 
 async def test_small_objects_have_room_where_a_block_has_none() -> None:
     async with ahead_rig(ahead=BLOCK) as test:
         test.rig.origin.store.put_synthetic(*NAME, BLOCK // 2)
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        outcome = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
         assert (outcome.status, outcome.claimed) == ("fetched", BLOCK // 2)
         test.prefetcher.drop([outcome.ticket])
 
@@ -249,16 +217,16 @@ async def test_an_object_whose_blocks_never_have_room_is_refused() -> None:
     """Else it would be tried, and fetched, again and again."""
     async with ahead_rig(ahead=BLOCK, memory=0) as test:
         test.rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
-        assert (await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))).status == "refused"
+        assert (await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))).status == "refused"
         assert test.rig.tiers.memory.ahead.budget.in_use == 0
 
 
 async def test_as_much_of_an_object_as_fits_is_fetched() -> None:
     async with ahead_rig(ahead=3 * BLOCK) as test:
         test.rig.origin.store.put_synthetic(*NAME, 8 * BLOCK)
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        outcome = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
         assert (outcome.status, outcome.stop, outcome.claimed) == ("fetched", 2 * BLOCK, 2 * BLOCK)
-        following = await test.prefetcher.fetch(PrefetchRequest(NAME, outcome.stop, None, "plan"))
+        following = await test.fetch(PrefetchRequest(NAME, outcome.stop, None, "plan"))
         assert following.status == "full"
         test.prefetcher.drop([outcome.ticket])
 
@@ -267,8 +235,8 @@ async def test_a_large_object_comes_in_pieces() -> None:
     size = PIECE + 3 * BLOCK
     async with ahead_rig(memory=0) as test:
         test.rig.origin.store.put_synthetic(*NAME, size)
-        first = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
-        rest = await test.prefetcher.fetch(PrefetchRequest(NAME, first.stop, None, "plan"))
+        first = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        rest = await test.fetch(PrefetchRequest(NAME, first.stop, None, "plan"))
         assert (first.stop, rest.stop, first.claimed + rest.claimed) == (PIECE, size, size)
         test.prefetcher.drop([first.ticket, rest.ticket])
 
@@ -277,14 +245,14 @@ async def test_demand_for_buffers_comes_first() -> None:
     async with ahead_rig(buffers=8 * BLOCK) as test:
         test.rig.origin.store.put_synthetic(*NAME, BLOCK)
         assert test.rig.budget.try_acquire(5 * BLOCK)
-        assert (await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))).status == "full"
+        assert (await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))).status == "full"
         test.rig.budget.release(5 * BLOCK)
 
 
 @pytest.mark.parametrize("accelerate", [True, False])
 async def test_an_object_that_cannot_be_had_is_refused(accelerate: bool) -> None:
     async with ahead_rig(accelerate=accelerate) as test:
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        outcome = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
         assert (outcome.status, outcome.problem) == (
             "refused",
             "the origin answered 404" if accelerate else "no rule accelerates it",
@@ -299,7 +267,7 @@ async def test_checksums_that_readers_will_want_are_there(response_has_all: bool
             test.rig.origin.store.put(*NAME, bytes(BLOCK))
         else:
             test.rig.origin.store.put_synthetic(*NAME, BLOCK)
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan", checksums=True))
+        outcome = await test.fetch(PrefetchRequest(NAME, 0, None, "plan", checksums=True))
         await test.rig.tasks.wait_idle()
         head = test.rig.heads.current(NAME)
         assert head is not None
@@ -311,8 +279,8 @@ async def test_checksums_that_readers_will_want_are_there(response_has_all: bool
 async def test_a_failing_origin_leaves_nothing_behind() -> None:
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
-        test.rig.origin.faults.add(actions.CloseAfter(10), method="GET")
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        test.rig.origin.faults.add(actions.CloseAfter(10), method="GET", key=NAME.key)
+        outcome = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
         assert outcome.status == "unavailable"
         assert test.rig.tiers.memory.ahead.budget.in_use == 0
 
@@ -320,7 +288,7 @@ async def test_a_failing_origin_leaves_nothing_behind() -> None:
 async def test_a_head_that_no_tier_had_room_for_follows_its_block() -> None:
     async with ahead_rig(memory=0) as test:
         test.rig.origin.store.put_synthetic(*NAME, BLOCK)
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        outcome = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
         memory = test.rig.tiers.memory
         assert (memory.occupancy().heads, memory.ahead.budget.in_use > BLOCK) == (0, True)
         memory.resize(1 << 24)
@@ -334,7 +302,7 @@ async def test_a_head_that_no_tier_had_room_for_follows_its_block() -> None:
 async def test_a_block_that_its_reader_has_yet_to_use_lingers() -> None:
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        outcome = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
         test.prefetcher.finish([outcome.ticket])  # the head of its response has left
         ahead, timers = test.rig.tiers.memory.ahead, test.rig.timers
         timers.advance(SWEEP_SECONDS)
@@ -349,7 +317,7 @@ async def test_a_block_that_its_reader_has_yet_to_use_lingers() -> None:
 async def test_a_late_block_goes_to_the_tiers_at_once() -> None:
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, BLOCK)
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        outcome = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
         test.prefetcher.finish([outcome.ticket], late=True)
         assert (len(test.rig.tiers.memory.ahead), test.rig.tiers.memory.occupancy().blocks) == (0, 1)
 
@@ -357,7 +325,7 @@ async def test_a_late_block_goes_to_the_tiers_at_once() -> None:
 async def test_one_release_that_fails_keeps_no_other_block() -> None:
     async with ahead_rig(fail_at=2 * BLOCK, fails="used") as test:
         test.rig.origin.store.put_synthetic(*NAME, 4 * BLOCK)
-        outcome = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+        outcome = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
         await test.read(Span(0, 4 * BLOCK))
         with pytest.raises(ArithmeticError):
             test.prefetcher.finish([outcome.ticket])
@@ -369,8 +337,8 @@ async def test_one_release_that_fails_keeps_no_other_block() -> None:
 async def test_everything_can_be_dropped_at_once() -> None:
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
-        first = await test.prefetcher.fetch(PrefetchRequest(NAME, 0, BLOCK, "plan"))
-        await test.prefetcher.fetch(PrefetchRequest(NAME, BLOCK, None, "plan"))
+        first = await test.fetch(PrefetchRequest(NAME, 0, BLOCK, "plan"))
+        await test.fetch(PrefetchRequest(NAME, BLOCK, None, "plan"))
         test.prefetcher.finish([first.ticket])
         test.prefetcher.drop_all()
         assert (test.prefetcher.tickets, test.rig.tiers.memory.ahead.budget.in_use) == (0, 0)
@@ -381,8 +349,8 @@ async def test_a_fetch_under_way_is_dropped_with_everything_else() -> None:
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         gate = Gate()
-        test.rig.origin.faults.add(actions.HoldHead(gate), times=1)
-        fetching = TaskRegistry().spawn(test.prefetcher.fetch(PrefetchRequest(NAME, 0, None, "plan")), "fetch ahead")
+        test.rig.origin.faults.add(actions.HoldHead(gate), key=NAME.key, times=1)
+        fetching = TaskRegistry().spawn(test.fetch(PrefetchRequest(NAME, 0, None, "plan")), "fetch ahead")
         await gate.reached()
         test.prefetcher.drop_all()
         gate.open()

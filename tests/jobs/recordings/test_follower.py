@@ -12,7 +12,7 @@ from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_runner import PlanRunner
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import PlanStart
-from forebay.jobs.prefetch.prefetch_request import PrefetchOutcome, PrefetchRequest
+from forebay.jobs.prefetch.prefetch_request import OnOutcome, PrefetchOutcome, PrefetchRequest
 from forebay.jobs.recordings.follower import MAX_FOLLOWED, Follower
 from forebay.jobs.recordings.recording import Recording
 from harness.loader_orders import sample_keys
@@ -29,6 +29,9 @@ class NothingAhead:
 
     def find_nowait(self, request: PrefetchRequest) -> PrefetchOutcome | None:
         return None
+
+    def begin(self, request: PrefetchRequest, on_end: OnOutcome) -> bool:
+        return False
 
     async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
         return PrefetchOutcome("fetched", 1000, 1000)

@@ -13,31 +13,29 @@ and is found elsewhere in it is followed there.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
 from forebay.core.plan_progress import PlanState
 from forebay.core.timers import Timers
 from forebay.jobs.plans.entry_access import EntryAccess
+from forebay.jobs.plans.entry_fetches import FULL_PAUSE, EntryFetches, Spawn
 from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_counts import UNCOUNTED, PlanMetrics, RunnerCounts
 from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_pace import PlanPace
-from forebay.jobs.plans.plan_retry import PlanRetry
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import SPREAD, PlanStart, PlanWindow, WindowEntry, tickets_of
 from forebay.jobs.plans.reader_search import ReaderSearch
-from forebay.jobs.prefetch.prefetch_request import PrefetchLookup, PrefetchOutcome, PrefetchRequest
-from forebay.jobs.prefetch.prefetcher import PIECE
-from forebay.origin.origin_identity import OriginIdentity
+from forebay.jobs.prefetch.prefetch_request import PrefetchLookup
 
 TICK_SECONDS: Final = 0.5
 MAX_FOUND: Final = 32
 """Entries that are found to be cached in one turn of the loop, some 10 us each."""
-FULL_PAUSE: Final = 0.05
-"""Seconds until an entry without room is tried again, if nothing was read meanwhile."""
+MAX_BEGUN: Final = 4
+"""Entries whose fetches begin in one turn of the loop, some 60 us each."""
 IDLE_SECONDS: Final = 600.0
 END_SECONDS: Final = 60.0
 """Seconds without a read, after which a plan ends whose last entry was read. Skipped entries do not matter."""
@@ -46,8 +44,6 @@ MAX_CACHED_IN_ROW: Final = 512
 """Entries in a row, all cached already, after which the plan of a recording ends: its reader does not need it."""
 
 _log = logging.getLogger(__name__)
-
-Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], object]
 
 
 class PlanRunner:
@@ -86,23 +82,22 @@ class PlanRunner:
         """The position of its reader when it was closed. All entries behind it are given up."""
         self._search = ReaderSearch(self._entries)
         self.pace = PlanPace(timers.time())
-        self._retry = PlanRetry()
         self._known_allowance: Allowance | None = None
         """The allowance under which the entries of the window were fetched."""
-        self._in_flight = 0
         self._early_reads: list[ObjectRead] | None = []
         """The reads that came before the entries around the reader were loaded; None once they are loaded."""
-        self._cached_in_row = 0
-        """The number of entries in a row that were cached already."""
-        self._full_until, self.data_set = 0.0, ""
+        self.data_set = ""
+        self._fetches = EntryFetches(
+            record, self.window, self.pace, self.counts, ahead, timers, spawn, self._horizon, self._end_fetch
+        )
 
     def __repr__(self) -> str:
-        return f"<PlanRunner {self.record.name} {self.state} {self.window!r} {self._in_flight} in flight>"
+        return f"<PlanRunner {self.record.name} {self.state} {self.window!r} {self._fetches.in_flight} in flight>"
 
     @property
     def has_fetched_all(self) -> bool:
         """Whether nothing is left to be fetched: the next plan of the series may begin."""
-        return self.window.next >= self.window.count or self._retry.is_suspended
+        return self.window.next >= self.window.count or self._fetches.retry.is_suspended
 
     # The reader
 
@@ -132,7 +127,7 @@ class PlanRunner:
                 self._ahead.finish(tickets_of(arrived), late=entries is late)
             if self.state == "idle":
                 self.state = "running"
-            self._full_until, self._retry.left_out = 0.0, 0
+            self._fetches.note_read()
         self._wake.set()
         return strays
 
@@ -153,7 +148,7 @@ class PlanRunner:
                     continue
                 if not is_loaded:
                     continue
-                is_pausing = self._full_until or self._retry.until > self._timers.time()
+                is_pausing = self._fetches.full_until or self._fetches.is_pausing(self._timers.time())
                 pause = FULL_PAUSE if is_pausing else TICK_SECONDS
                 timer = self._timers.call_later(pause, self._wake.set)
                 try:
@@ -188,7 +183,7 @@ class PlanRunner:
             self._end("done")
         elif since > EXPIRE_SECONDS:
             self._end("expired")
-        elif self.record.recording and self._cached_in_row > MAX_CACHED_IN_ROW:
+        elif self.record.recording and self._fetches.cached_in_row > MAX_CACHED_IN_ROW:
             self._end("done")
         if self.ended_at is not None:
             return True
@@ -233,50 +228,31 @@ class PlanRunner:
 
     def _begin_fetches(self) -> bool:
         """Begins to fetch entries within the horizon. Returns whether to go on in the next turn of the loop."""
-        allowance, window, found = self._allowance(), self.window, 0
-        now = self._timers.time()
-        if allowance is None or self.state != "running" or self._full_until > now or self._retry.until > now:
+        allowance, window, fetches, found, begun = self._allowance(), self.window, self._fetches, 0, 0
+        if allowance is None or self.state != "running" or fetches.is_pausing(self._timers.time()):
             return False
-        self._full_until = 0.0
+        fetches.full_until = 0.0
         horizon = self._horizon()
         expected = self.pace.expected_size(horizon)
         most = self.pace.most_in_flight(window.lead, window.next - window.base)
-        while self._in_flight < most and (window.lead + expected <= horizon or (horizon and not window.lead)):
-            if self._retry.is_suspended or (entry := window.next_pending()) is None:
+        while fetches.in_flight < most and (window.lead + expected <= horizon or (horizon and not window.lead)):
+            if fetches.retry.is_suspended or (entry := window.next_pending()) is None:
                 return False
-            if found == MAX_FOUND:
+            if found == MAX_FOUND or begun == MAX_BEGUN:
                 return True
-            request = self._request(entry, entry.start, allowance.identity)
+            request = fetches.request(entry, entry.start, allowance.identity)
             if not allowance.permits(request.name):
-                self._fail(entry)
+                fetches.fail(entry)
                 continue
             self.data_set = self.data_set or allowance.data_set(request.name)
             if (here := self._ahead.find_nowait(request)) is not None:
                 found += 1
-                self._note_found(entry, here)
+                fetches.note_found(entry, here)
                 expected = self.pace.expected_size(horizon)
             else:
-                window.begin(entry, expected)
-                self._in_flight += 1
-                self._spawn(self._fetch(entry, allowance.identity), f"fetch {entry.key} ahead")
+                begun += 1
+                fetches.begin(entry, request, expected)
         return False
-
-    def _note_found(self, entry: WindowEntry, here: PrefetchOutcome) -> None:
-        entry.tickets += (here.ticket,) if here.ticket else ()
-        self._cached_in_row, self._retry.left_out = (0 if here.ticket else self._cached_in_row + 1), 0
-        self.window.note_cached(entry, here.stop - entry.start)
-        self.pace.entry_found(entry.size)
-
-    def _request(self, entry: WindowEntry, position: int, identity: OriginIdentity | None) -> PrefetchRequest:
-        """Returns the request for an entry from `position` on."""
-        expected = min(self.pace.mean_size, PIECE)
-        name = ObjectName(self.record.bucket, entry.key)
-        return PrefetchRequest(name, position, entry.stop, self.record.id, identity, expected, self.record.checksums)
-
-    def _fail(self, entry: WindowEntry) -> None:
-        self.window.settle(entry)
-        self._retry.left_out += 1
-        self.counts.note_failed()
 
     def _give_up(self, entries: Sequence[WindowEntry]) -> None:
         if entries:
@@ -292,52 +268,12 @@ class PlanRunner:
         forbidden = await allowance.forbidden(self.record.bucket, self.window.fetched)
         self._give_up(self.window.give_up(forbidden))
 
-    # One entry
-
-    async def _fetch(self, entry: WindowEntry, identity: OriginIdentity | None) -> None:
-        window, began = self.window, self._timers.time()
-        name = ObjectName(self.record.bucket, entry.key)
-        position, is_known = entry.start, False
-        try:
-            while not (entry.is_read or entry.is_given_up):
-                outcome = await self._ahead.fetch(self._request(entry, position, identity))
-                self.counts.note_fetched(entry, outcome)
-                if outcome.ticket:
-                    entry.tickets.append(outcome.ticket)
-                    self._cached_in_row = 0
-                if outcome.status == "full":
-                    self._full_until = self._timers.time() + FULL_PAUSE
-                    if not is_known:
-                        window.put_back(entry)
-                        return
-                    break  # the start of it is here
-                if outcome.status == "unavailable":
-                    entry.attempts += 1
-                    if self._retry.failed(self._timers.time(), entry.attempts) and not is_known:
-                        window.put_back(entry)
-                        return
-                if outcome.status != "fetched":
-                    _log.info("plan %s: %s is not fetched ahead: %s", self.record.name, name.path, outcome.problem)
-                    self._fail(entry)
-                    return
-                stop = outcome.size if entry.stop is None else min(entry.stop, outcome.size)
-                is_known = True
-                self._retry.succeeded()
-                window.arrive(entry, max(0, outcome.stop - position))
-                if outcome.stop >= stop or outcome.stop <= position or window.lead >= self._horizon():
-                    break
-                position = outcome.stop
-            self.pace.entry_fetched(self._timers.time() - began, entry.size if is_known else None)
-            window.settle(entry)
-            if is_known and not entry.tickets:
-                self._cached_in_row += 1
-        finally:
-            self._in_flight -= 1
-            if entry.is_read:
-                self._ahead.finish(tickets_of((entry,)), late=True)
-            elif entry.is_given_up or self.is_closed.is_set():
-                self._drop((entry,))
-            self._wake.set()
+    def _end_fetch(self, entry: WindowEntry) -> None:
+        if entry.is_read:
+            self._ahead.finish(tickets_of((entry,)), late=True)
+        elif entry.is_given_up or self.is_closed.is_set():
+            self._drop((entry,))
+        self._wake.set()
 
     # A reader elsewhere
 

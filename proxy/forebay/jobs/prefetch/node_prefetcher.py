@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from forebay.core.errors import ForebayError, PeerUnavailable
-from forebay.jobs.prefetch.prefetch_request import PrefetchOutcome, PrefetchRequest
+from forebay.jobs.prefetch.prefetch_request import OnOutcome, PrefetchOutcome, PrefetchRequest
 from forebay.jobs.prefetch.prefetcher import Prefetcher
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.peers.frames import Document
@@ -33,6 +33,12 @@ class NodePrefetcher:
         """See PrefetchLookup. Objects that another worker owns are looked up there, by `fetch`."""
         found = self._local.find_nowait(request) if self._peers.owner(request.name) is None else None
         return self._with_worker(found, self._peers.number) if found is not None else None
+
+    def begin(self, request: PrefetchRequest, on_end: OnOutcome) -> bool:
+        """See PrefetchLookup. Another worker is called by `fetch`."""
+        if self._peers.owner(request.name) is not None:
+            return False
+        return self._local.begin(request, lambda outcome: on_end(self._with_worker(outcome, self._peers.number)))
 
     async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
         """Fetches a piece where it belongs. Never raises ForebayError."""

@@ -1,6 +1,6 @@
 """Prefetch requests: bytes to fetch ahead of their reader, the outcomes, and the interface of a prefetcher."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from forebay.core.names import ObjectName
@@ -46,6 +46,9 @@ class PrefetchOutcome(NamedTuple):
     """Bytes of these blocks."""
 
 
+OnOutcome: TypeAlias = Callable[[PrefetchOutcome], None]
+
+
 class PrefetchService(Protocol):
     """Carries out prefetch requests: the Prefetcher of a worker, or jobs.prefetch.node_prefetcher for all of them."""
 
@@ -65,4 +68,9 @@ class PrefetchLookup(PrefetchService, Protocol):
 
     def find_nowait(self, request: PrefetchRequest) -> PrefetchOutcome | None:
         """The outcome that `fetch` would return, if all bytes are cached; None: call `fetch`."""
+        ...
+
+    def begin(self, request: PrefetchRequest, on_end: OnOutcome) -> bool:
+        """Begins to fetch without a task what `fetch` would, and calls `on_end` once, with the outcome. False: call
+        `fetch`."""
         ...

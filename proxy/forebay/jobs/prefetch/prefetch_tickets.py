@@ -30,7 +30,7 @@ class PrefetchTickets:
         self._tiers = tiers
         self._ahead = tiers.memory.ahead
         self._timers = timers
-        self._on_bytes = on_bytes
+        self.on_bytes = on_bytes
         self._numbers = itertools.count(1)
         self._blocks: dict[int, list[BlockId]] = {}
         self._lingering: deque[tuple[float, BlockId]] = deque()
@@ -129,9 +129,9 @@ class PrefetchTickets:
         head = self._ahead.head(block.object)
         buffer, useless = self._ahead.release(block)
         if buffer is not None:
-            self._on_bytes("used", len(buffer))
+            self.on_bytes("used", len(buffer))
             self._tiers.admit(block, buffer)
             if head is not None:  # which the tier had no room for: it has now, if it keeps the block
                 self._tiers.put_head_in_memory(block.object, head)
         elif useless:
-            self._on_bytes("useless", useless)
+            self.on_bytes("useless", useless)

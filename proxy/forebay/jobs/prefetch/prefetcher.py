@@ -1,6 +1,7 @@
 """The prefetcher: fetches bytes that are about to be read, beside demand, into a budget of its own.
 
     find_nowait                all of it is here                                            ──> ticket
+    begin                      an object of one block, without a task (jobs.prefetch.direct_prefetches)
     fetch ──> background turn ──> head ──> claim its blocks ──> fetch the missing ones ──> ticket
     finish(ticket), drop(ticket)      it was read, or won't be (jobs.prefetch.prefetch_tickets)
 
@@ -14,6 +15,7 @@ takes its turns as many small ones do. There is no wait for room: the outcome is
 it has given something back.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from typing import Final, assert_never
@@ -26,9 +28,11 @@ from forebay.core.timers import Timers
 from forebay.fetch.block_source import BlockSource
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import OrderedBody
-from forebay.jobs.prefetch.prefetch_request import PrefetchOutcome, PrefetchRequest, PrefetchStatus
+from forebay.jobs.prefetch.direct_prefetches import DirectPrefetches, Spawn
+from forebay.jobs.prefetch.prefetch_request import OnOutcome, PrefetchOutcome, PrefetchRequest, PrefetchStatus
 from forebay.jobs.prefetch.prefetch_tickets import PrefetchTickets
 from forebay.jobs.prefetch.transient_failures import is_transient, is_transient_status
+from forebay.metadata.direct_openings import DirectOpenings
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolution import ResolvedVersion
@@ -49,13 +53,16 @@ class Prefetcher:
         self,
         resolver: Resolver | PackedObjects,
         source: BlockSource,
+        openings: DirectOpenings,
         turns_of: Callable[[str], BackgroundTurns],
         rules: Callable[[], Rules],
         timers: Timers,
+        spawn: Spawn,
         on_bytes: Callable[[str, int], None] = lambda _result, _size: None,
     ) -> None:
-        """`turns_of`: those of the origin that has a bucket; raises S3Error. `rules` returns those in force.
-        `on_bytes(result, size)` is called with bytes that were "fetched" ahead, and then "used" or "useless"."""
+        """`turns_of`: those of the origin that has a bucket; raises S3Error. `rules` returns those in force. `spawn`
+        starts tasks. `on_bytes(result, size)` is called with bytes that were "fetched" ahead, and then "used" or
+        "useless"."""
         self._resolver = resolver
         self._source = source
         self._tiers = source.tiers
@@ -64,6 +71,9 @@ class Prefetcher:
         self._rules = rules
         self._on_bytes = on_bytes
         self._tickets = PrefetchTickets(source.tiers, timers, on_bytes)
+        self._direct = DirectPrefetches(
+            openings, resolver.checksums, source.tiers, self._tickets, turns_of, source.observe, spawn
+        )
 
     def __repr__(self) -> str:
         return f"<Prefetcher {self._tickets!r}, {self._ahead!r}>"
@@ -105,8 +115,29 @@ class Prefetcher:
             return PrefetchOutcome("fetched", size, size, size, self._tickets.issue([block]))
         return PrefetchOutcome("fetched", size, size) if self._tiers.has(block) else None
 
+    def begin(self, request: PrefetchRequest, on_end: OnOutcome) -> bool:
+        """See PrefetchLookup."""
+        if request.start or request.stop is not None or request.identity is not None:
+            return False
+        decision = self._rules().decide(request.name)
+        if not decision.accelerate or not self._has_room(request, decision):
+            return False
+        first = self._first_span(request, decision)
+        return self._direct.begin(request, decision, first, self._fetch_in_turn, on_end)
+
     async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
         """Fetches a piece, if there is room for it. Never raises ForebayError."""
+        ended: asyncio.Future[PrefetchOutcome] = asyncio.get_running_loop().create_future()
+
+        def end(outcome: PrefetchOutcome) -> None:
+            if ended.done():  # the caller was cancelled
+                self.drop([outcome.ticket])
+            else:
+                ended.set_result(outcome)
+
+        return await (ended if self.begin(request, end) else self._fetch_in_turn(request))
+
+    async def _fetch_in_turn(self, request: PrefetchRequest) -> PrefetchOutcome:
         decision = self._rules().decide(request.name)
         if not decision.accelerate:
             return PrefetchOutcome("refused", problem="no rule accelerates it")
@@ -134,18 +165,24 @@ class Prefetcher:
         wanted = max(1, min((request.expected or decision.block) + PREFETCHED_OVERHEAD, room.capacity))
         return room.is_free(wanted) and buffers.in_use * 2 <= buffers.capacity and not buffers.waiting
 
-    async def _fetch(self, request: PrefetchRequest, decision: Decision) -> PrefetchOutcome:
-        if not self._has_room(request, decision):  # others were granted their turns meanwhile
-            return PrefetchOutcome("full")
+    def _first_span(self, request: PrefetchRequest, decision: Decision) -> Span:
+        """Returns the bytes that are requested with the head of an object: whole blocks, from the first wanted byte
+        on."""
         block = decision.block
         start = request.start // block * block
         wanted = PIECE if request.stop is None else max(1, request.stop - start)
         longest = min(PIECE, self._source.first_bytes(), wanted)
-        first = Span(start, start + -(-longest // block) * block)
+        return Span(start, start + -(-longest // block) * block)
+
+    async def _fetch(self, request: PrefetchRequest, decision: Decision) -> PrefetchOutcome:
+        if not self._has_room(request, decision):  # others were granted their turns meanwhile
+            return PrefetchOutcome("full")
         claimed: list[BlockId] = []
         self._ahead.open_object(request.name)
         try:
-            lookup = LookupRequest(request.name, decision, first, identity=request.identity)
+            lookup = LookupRequest(
+                request.name, decision, self._first_span(request, decision), identity=request.identity
+            )
             resolution = await self._resolver.resolve(lookup, leads=True)
             match resolution:
                 case ResolvedVersion(head, _, flights, joined):
@@ -228,4 +265,5 @@ class Prefetcher:
 
     async def close(self) -> None:
         """Drops all that was fetched ahead, and waits until its claims are given up."""
+        self._direct.close()
         await self._tickets.close()

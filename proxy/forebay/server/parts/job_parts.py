@@ -125,9 +125,11 @@ def _prefetcher(context: WorkerContext, origins: Origins, fetch: FetchParts, met
     return Prefetcher(
         metadata.packed,
         fetch.block_source,
+        metadata.openings,
         origins.background,
         context.rules,
         context.timers,
+        context.tasks.spawn,
         lambda result, size: metrics.count("forebay_ahead_bytes_total", result, by=size),
     )
 
