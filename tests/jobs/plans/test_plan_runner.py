@@ -6,6 +6,7 @@ import errno
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Container, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 import pytest
@@ -17,8 +18,8 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.plans.entry_fetches import FULL_PAUSE
 from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import PlanEntry
-from forebay.jobs.plans.plan_pace import FIRST_IN_FLIGHT, INTERVAL
-from forebay.jobs.plans.plan_retry import FIRST_PAUSE, MOST_LEFT_OUT
+from forebay.jobs.plans.plan_pace import FIRST_ENTRIES, FIRST_IN_FLIGHT, INTERVAL
+from forebay.jobs.plans.plan_retry import FIRST_PAUSE, LONGEST_PAUSE, MOST_ATTEMPTS, MOST_LEFT_OUT
 from forebay.jobs.plans.plan_runner import (
     END_SECONDS,
     EXPIRE_SECONDS,
@@ -32,6 +33,7 @@ from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import LOAD_SIZE, SPREAD, PlanStart
 from forebay.jobs.plans.reader_search import STRAYS
 from forebay.jobs.prefetch.prefetch_request import OnOutcome, PrefetchOutcome, PrefetchRequest
+from forebay.jobs.prefetch.prefetcher import PIECE
 from harness.inspection import run_loop_until
 from harness.manual_timers import QUIET, ManualTimers
 
@@ -157,11 +159,21 @@ def runner_of(
     timers: ManualTimers | None = None,
     permits: Callable[[ObjectName], bool] = lambda _: True,
     recording: str = "",
+    horizon: Callable[[ObjectName], int] = horizon_of,
+    start: int = 0,
 ) -> PlanRunner:
-    allowance = Allowance(permits, None, horizon_of, lambda _: "set")
+    """`start`: the first entry that is unread."""
+    allowance = Allowance(permits, None, horizon, lambda _: "set")
     record = PlanRecord("id", "bucket", "order", "user", 0.0, entries.count, 0, recording=recording)
     timers = timers if timers is not None else ManualTimers()
-    return PlanRunner(record, entries, PlanStart(), ahead, lambda: allowance, timers, tasks.spawn, lambda: 0.0)
+    position = PlanStart(start, start)
+    return PlanRunner(record, entries, position, ahead, lambda: allowance, timers, tasks.spawn, lambda: 0.0)
+
+
+async def wait_quiet() -> None:
+    """Lets the loop do everything that needs no time."""
+    for _ in range(QUIET):
+        await asyncio.sleep(0)
 
 
 async def test_entries_are_fetched_while_others_are_loaded() -> None:
@@ -604,18 +616,33 @@ async def test_cached_entries_are_found_without_a_fetch() -> None:
     assert ahead.dropped == list(range(2, 3 * MAX_FOUND + 1))
 
 
-async def test_a_recording_of_which_all_is_cached_needs_no_plan() -> None:
-    entries, ahead = HeldEntries(2 * MAX_CACHED_IN_ROW, 100), CachedFetches(every=10 * MAX_CACHED_IN_ROW)
-    runner = runner_of(entries, ahead, TaskRegistry(), recording="seed-7")
+class CachedElsewhere(CachedFetches):
+    """Likewise, in other workers: each entry takes a fetch."""
+
+    def find_nowait(self, request: PrefetchRequest) -> PrefetchOutcome | None:
+        return None
+
+    async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
+        found = super().find_nowait(request)
+        assert found is not None
+        return found
+
+
+@pytest.mark.parametrize("kind", [CachedFetches, CachedElsewhere])
+async def test_a_recording_of_which_all_is_cached_needs_no_plan(kind: type[CachedFetches]) -> None:
+    entries, ahead, tasks = HeldEntries(2 * MAX_CACHED_IN_ROW, 100), kind(10 * MAX_CACHED_IN_ROW), TaskRegistry()
+    runner = runner_of(entries, ahead, tasks, recording="seed-7")
     await runner.run()
+    await tasks.wait_idle()
     assert (runner.state, ahead.keys) == ("done", [])
     assert MAX_CACHED_IN_ROW < ahead.found <= MAX_CACHED_IN_ROW + MAX_FOUND
 
 
+@pytest.mark.parametrize("kind", [CachedFetches, CachedElsewhere])
 @pytest.mark.parametrize(("recording", "every"), [("seed-7", MAX_CACHED_IN_ROW), ("", 10 * MAX_CACHED_IN_ROW)])
-async def test_a_plan_that_is_needed_goes_on_to_its_end(recording: str, every: int) -> None:
+async def test_a_plan_that_is_needed_goes_on_to_its_end(kind: type[CachedFetches], recording: str, every: int) -> None:
     """One of a recording if something is fetched for it now and then, and one that a client has sent in any case."""
-    entries, ahead, tasks = HeldEntries(3 * MAX_CACHED_IN_ROW, 100), CachedFetches(every), TaskRegistry()
+    entries, ahead, tasks = HeldEntries(3 * MAX_CACHED_IN_ROW, 100), kind(every), TaskRegistry()
     runner = runner_of(entries, ahead, tasks, recording=recording)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(runner.run())
@@ -722,17 +749,16 @@ async def test_a_search_under_way_is_not_begun_again() -> None:
     assert begun == 1
 
 
-async def test_as_many_entries_are_in_flight_as_the_pace_says() -> None:
+@pytest.mark.parametrize("start", [0, FIRST_ENTRIES])
+async def test_as_many_entries_are_in_flight_as_the_pace_says(start: int) -> None:
+    """Also of a plan that another process began."""
     held, tasks = HeldFetches(), TaskRegistry()
-    entries = HeldEntries(4 * FIRST_IN_FLIGHT, 10)
-    allowance = Allowance(lambda _: True, None, lambda _: 1 << 30, lambda _: "set")
-    record = PlanRecord("id", "bucket", "order", "user", 0.0, entries.count, 0)
-    runner = PlanRunner(record, entries, PlanStart(), held, lambda: allowance, ManualTimers(), tasks.spawn, lambda: 0.0)
+    entries = HeldEntries(start + 4 * FIRST_IN_FLIGHT, 10)
+    runner = runner_of(entries, held, tasks, horizon=lambda _: 1 << 30, start=start)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(runner.run())
         await run_loop_until(lambda: not runner.window.missing() and bool(held.keys))
-        for _ in range(QUIET):
-            await asyncio.sleep(0)
+        await wait_quiet()
         assert len(held.keys) == FIRST_IN_FLIGHT
         held.gate.set()
         runner.close("cancelled")
@@ -756,8 +782,7 @@ async def test_nothing_is_fetched_for_a_pause_while_the_origin_is_away() -> None
         for tries in (1, 2):
             await timers.armed(within=FIRST_PAUSE)
             await tasks.wait_idle()
-            for _ in range(QUIET):
-                await asyncio.sleep(0)
+            await wait_quiet()
             assert ahead.keys == ["0"] * tries
             timers.advance(FIRST_PAUSE)
         runner.close("cancelled")
@@ -791,3 +816,255 @@ async def test_a_plan_whose_file_is_gone_ends() -> None:
         await step(timers, TICK_SECONDS)
         await running
     assert runner.state == "cancelled"
+
+
+async def test_entries_larger_than_the_horizon_are_fetched_singly() -> None:
+    entries, ahead, tasks = HeldEntries(10, 10), NotedFetches(), TaskRegistry()
+    runner = runner_of(entries, ahead, tasks, horizon=lambda _: SIZE // 2)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        for number in range(10):
+            await run_loop_until(lambda: runner.window.lead == SIZE)
+            await wait_quiet()
+            assert ahead.keys == [str(each) for each in range(number + 1)]
+            runner.match([read_of(str(number))])
+        await running
+    await tasks.wait_idle()
+
+
+async def test_half_of_the_horizon_may_be_behind_the_reader() -> None:
+    """What it has passed over beyond that makes room for what it reads next; the horizon is filled to its last byte."""
+    horizon = 1200
+    entries, ahead, tasks = HeldEntries(2 * horizon, 100), CachedFetches(), TaskRegistry()
+    runner = runner_of(entries, ahead, tasks, horizon=lambda _: horizon * SIZE)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: not runner.window.missing() and runner.window.next == horizon)
+        runner.match([read_of(str(horizon - 1), cached=1.0)])
+        await run_loop_until(lambda: bool(ahead.dropped))
+        await wait_quiet()
+        passed = horizon - 1 - horizon // 2
+        assert (ahead.dropped, runner.counts.given_up) == (list(range(1, passed + 1)), passed)
+        assert (runner.window.lead, runner.window.next) == (horizon * SIZE, horizon + passed + 1)
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+
+
+async def test_a_plan_closed_before_it_is_loaded_stays_as_it_ended(caplog: pytest.LogCaptureFixture) -> None:
+    """The thread that loads it is late, and finds its file closed: no error."""
+    entries, tasks, gate = HeldEntries(10, 10), TaskRegistry(), threading.Event()
+    runner, loop = runner_of(entries, NotedFetches(), tasks), asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    async with asyncio.TaskGroup() as group:
+        busy = loop.run_in_executor(None, gate.wait)
+        running = group.create_task(runner.run())
+        await wait_quiet()
+        runner.close("displaced")
+        gate.set()
+        await asyncio.gather(busy, running)
+    await tasks.wait_idle()
+    assert (runner.state, caplog.records) == ("displaced", [])
+
+
+async def test_a_principal_that_goes_as_entries_are_loaded_ends_it() -> None:
+    entries, ahead, tasks = HeldEntries(), NotedFetches(), TaskRegistry()
+    allowances: list[Allowance | None] = [Allowance(lambda _: True, None, horizon_of, lambda _: "set")]
+    record = PlanRecord("id", "bucket", "order", "user", 0.0, entries.count, 0)
+    runner = PlanRunner(
+        record, entries, PlanStart(), ahead, lambda: allowances[-1], ManualTimers(), tasks.spawn, lambda: 0.0
+    )
+    async with asyncio.TaskGroup() as group:
+        group.create_task(runner.run())
+        await wait_quiet()
+        allowances.append(None)
+        entries.allowed.release()
+    await tasks.wait_idle()
+    assert (runner.state, ahead.keys) == ("revoked", [])
+
+
+class FoundNowAndThen(CachedFetches):
+    """Finds one of `EVERY` entries cached; the others are missing."""
+
+    EVERY = MOST_LEFT_OUT - 2 * FIRST_IN_FLIGHT
+
+    def find_nowait(self, request: PrefetchRequest) -> PrefetchOutcome | None:
+        return None if int(request.name.key) % self.EVERY else super().find_nowait(request)
+
+    async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
+        self.keys.append(request.name.key)
+        return PrefetchOutcome("refused", problem="the origin answered 404")
+
+
+async def test_missing_objects_between_cached_ones_end_no_plan() -> None:
+    entries, ahead, tasks = HeldEntries(4 * MOST_LEFT_OUT, 100), FoundNowAndThen(), TaskRegistry()
+    runner = runner_of(entries, ahead, tasks)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: len(ahead.keys) + ahead.found == entries.count)
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+
+
+class Pieces(HeldFetches):
+    """Has of each object a piece at a time, and no more than is requested; notes the requests. The piece that begins
+    at `end` has another outcome."""
+
+    def __init__(self, size: int, end: int = 1 << 30, ended: PrefetchOutcome | None = None) -> None:
+        super().__init__()
+        self.gate.set()
+        self.requests: list[PrefetchRequest] = []
+        self._size, self._end, self._ended = size, end, ended
+
+    async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
+        self.requests.append(request)
+        outcome = await super().fetch(request)
+        if self._ended is not None and request.start == self._end:
+            return self._ended
+        stop = min(self._size, request.start + SIZE, request.stop or self._size)
+        return outcome._replace(size=self._size, stop=max(request.start, stop))
+
+    def starts(self, key: str) -> list[int]:
+        """The starts of the pieces of one object."""
+        return [request.start for request in self.requests if request.name.key == key]
+
+
+async def run_quietly(runner: PlanRunner, tasks: TaskRegistry, then: Callable[[], None] = lambda: None) -> None:
+    """Runs a plan until there is nothing more to do, and closes it after `then`."""
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: not runner.window.missing())
+        await wait_quiet()
+        then()
+        await wait_quiet()
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+
+
+@pytest.mark.parametrize(("size", "lead"), [(SIZE, 50), (40, 30)])
+async def test_a_range_is_fetched_once(size: int, lead: int) -> None:
+    """To its end, or to that of the object."""
+    ahead, tasks, leads = Pieces(size), TaskRegistry(), list[int]()
+    runner = runner_of(RangedEntries(1, 1), ahead, tasks)
+    await run_quietly(runner, tasks, lambda: leads.append(runner.window.lead))
+    assert (ahead.starts("0"), leads) == ([10], [lead])
+
+
+async def test_a_cached_range_counts_its_own_bytes() -> None:
+    class CachedRanges(CachedFetches):
+        def find_nowait(self, request: PrefetchRequest) -> PrefetchOutcome | None:
+            found = super().find_nowait(request)
+            return found._replace(stop=request.stop or SIZE) if found is not None else None
+
+    tasks, leads = TaskRegistry(), list[int]()
+    runner = runner_of(RangedEntries(4, 1), CachedRanges(), tasks)
+    await run_quietly(runner, tasks, lambda: leads.append(runner.window.lead))
+    assert leads == [4 * 50]
+
+
+async def test_room_is_asked_for_what_an_entry_is_likely_to_take() -> None:
+    """No more than one fetch brings."""
+    ahead, tasks = Pieces(SIZE), TaskRegistry()
+    runner = runner_of(HeldEntries(2, 2), ahead, tasks, horizon=lambda _: 2 * SIZE)
+    await run_quietly(runner, tasks)
+    assert [request.expected for request in ahead.requests] == [0, SIZE]
+    runner = runner_of(HeldEntries(2, 2), ahead, tasks)
+    runner.pace.entry_found(2 * PIECE)
+    await run_quietly(runner, tasks)
+    assert ahead.requests[-1].expected == PIECE
+
+
+async def test_an_object_that_is_given_up_meanwhile_is_dropped() -> None:
+    ahead, tasks, timers = Pieces(10 * SIZE), TaskRegistry(), ManualTimers()
+    ahead.gate.clear()
+    allowances = [Allowance(lambda _: True, None, horizon_of, lambda _: "set")]
+    record = PlanRecord("id", "bucket", "order", "user", 0.0, 1, 0)
+    runner = PlanRunner(
+        record, HeldEntries(1, 1), PlanStart(), ahead, lambda: allowances[-1], timers, tasks.spawn, lambda: 0.0
+    )
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: ahead.starts("0") == [0])
+        allowances.append(Allowance(lambda _: False, None, horizon_of, lambda _: "set"))
+        await step(timers, TICK_SECONDS)
+        await run_loop_until(lambda: runner.counts.given_up == 1)
+        ahead.gate.set()
+        await tasks.wait_idle()
+        assert (ahead.starts("0"), ahead.dropped) == ([0], [1])
+        await running
+    assert runner.state == "done"
+
+
+class OneAway(NotedFetches):
+    """The last object can't be had for now."""
+
+    async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
+        outcome = await super().fetch(request)
+        return PrefetchOutcome("unavailable") if request.name.key == "9" else outcome
+
+
+async def test_an_object_that_stays_away_is_left_out() -> None:
+    """After so many attempts, although nothing else is fetched meanwhile."""
+    entries, ahead, tasks, timers = HeldEntries(10, 10), OneAway(), TaskRegistry(), ManualTimers()
+    runner = runner_of(entries, ahead, tasks, timers)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        for tries in range(1, MOST_ATTEMPTS + 1):
+            await wait_quiet()
+            assert (ahead.keys.count("9"), runner.counts.failed) == (tries, tries == MOST_ATTEMPTS)
+            await step(timers, LONGEST_PAUSE)
+        await run_loop_until(lambda: runner.window.next == 10)
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+    assert len(ahead.keys) == 9 + MOST_ATTEMPTS
+
+
+async def test_a_fetch_that_ends_makes_way_for_one() -> None:
+    class SteppedFetches(NotedFetches):
+        def __init__(self) -> None:
+            super().__init__()
+            self.allowed = asyncio.Semaphore(0)
+
+        async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
+            outcome = await super().fetch(request)
+            await self.allowed.acquire()
+            return outcome
+
+    ahead, tasks = SteppedFetches(), TaskRegistry()
+    runner = runner_of(HeldEntries(4 * FIRST_IN_FLIGHT, 10), ahead, tasks, horizon=lambda _: 1 << 30)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        for ended in range(3):
+            await run_loop_until(lambda: len(ahead.keys) >= FIRST_IN_FLIGHT)
+            await wait_quiet()
+            assert len(ahead.keys) == FIRST_IN_FLIGHT + ended
+            ahead.allowed.release()
+        runner.close("cancelled")
+        for _ in ahead.keys:
+            ahead.allowed.release()
+        await running
+    await tasks.wait_idle()
+
+
+async def test_a_search_without_a_result_fails_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    entries, ahead, tasks = HeldEntries(10, 10), NotedFetches(), TaskRegistry()
+    runner = runner_of(entries, ahead, tasks)
+
+    def stray() -> None:
+        runner.match([read_of(f"elsewhere-{number}") for number in range(STRAYS)])
+
+    await run_quietly(runner, tasks, stray)
+    assert (runner.counts.given_up, caplog.records) == (0, [])
+
+
+async def test_the_duration_of_fetches_is_measured() -> None:
+    """From their beginning: quick ones make few be in flight, whatever the clock says."""
+    timers = ManualTimers()
+    timers.advance(1000.0)
+    async with fetched(timers) as (runner, _):
+        await step(timers, INTERVAL)
+        await run_loop_until(lambda: runner.pace.seconds_of(1) is not None)
+        assert runner.pace.most_in_flight(1 << 30, 1000) == 2

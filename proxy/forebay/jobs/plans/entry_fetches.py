@@ -116,7 +116,6 @@ class EntryFetches:
         self, entry: WindowEntry, identity: OriginIdentity | None, began: float, first: PrefetchOutcome | None
     ) -> None:
         """Fetches an entry piece by piece. `first`: the outcome of an attempt without a task."""
-        name = ObjectName(self._record.bucket, entry.key)
         position, is_known, outcome = entry.start, False, first
         try:
             while not (entry.is_read or entry.is_given_up):
@@ -124,23 +123,23 @@ class EntryFetches:
                 self._note_piece(entry, outcome)
                 if outcome.status == "full":
                     self.full_until = self._timers.time() + FULL_PAUSE
-                    if not is_known:
-                        self._window.put_back(entry)
-                        return
-                    break  # the start of it is here
+                    if is_known:
+                        break  # the start of it is here
+                    self._window.put_back(entry)
+                    return
                 if outcome.status == "unavailable":
                     entry.attempts += 1
                     if self.retry.failed(self._timers.time(), entry.attempts) and not is_known:
                         self._window.put_back(entry)
                         return
                 if outcome.status != "fetched":
-                    _log.info("plan %s: %s is not fetched ahead: %s", self._record.name, name.path, outcome.problem)
+                    _log.info("plan %s: %s is not fetched ahead: %s", self._record.name, entry.key, outcome.problem)
                     self.fail(entry)
                     return
                 stop = outcome.size if entry.stop is None else min(entry.stop, outcome.size)
                 is_known = True
                 self.retry.succeeded()
-                self._window.arrive(entry, max(0, outcome.stop - position))
+                self._window.arrive(entry, outcome.stop - position)
                 if outcome.stop >= stop or outcome.stop <= position or self._window.lead >= self._horizon():
                     break
                 position, outcome = outcome.stop, None

@@ -271,7 +271,7 @@ class PlanRunner:
     def _end_fetch(self, entry: WindowEntry) -> None:
         if entry.is_read:
             self._ahead.finish(tickets_of((entry,)), late=True)
-        elif entry.is_given_up or self.is_closed.is_set():
+        elif entry.is_given_up:
             self._drop((entry,))
         self._wake.set()
 
@@ -280,7 +280,7 @@ class PlanRunner:
     async def _find_reader(self) -> None:
         """Moves the window to the reader, if the search finds it ahead of the window."""
         found = await self._search.position(self.window.loaded, self.window.front)
-        if found is not None and found > self.window.front and not self.is_closed.is_set():
+        if found is not None and found > self.window.front:
             _log.info("plan %s: its reader is at entry %d", self.record.name, found)
             self._give_up(self.window.give_up_before(found))
         self._wake.set()
