@@ -818,6 +818,22 @@ async def test_a_plan_whose_file_is_gone_ends() -> None:
     assert runner.state == "cancelled"
 
 
+async def test_a_plan_without_a_horizon_is_only_followed() -> None:
+    """As a rule with plan_horizon = "0B" has it."""
+    entries, ahead, tasks = HeldEntries(10, 10), NotedFetches(), TaskRegistry()
+    runner = runner_of(entries, ahead, tasks, horizon=lambda _: 0)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: not runner.window.missing())
+        runner.match([read_of("0")])
+        await wait_quiet()
+        assert (ahead.keys, runner.counts.read, runner.window.front) == ([], 1, 1)
+        runner.match([read_of(str(number)) for number in range(1, 10)])
+        await running
+    await tasks.wait_idle()
+    assert (ahead.keys, runner.state) == ([], "done")
+
+
 async def test_entries_larger_than_the_horizon_are_fetched_singly() -> None:
     entries, ahead, tasks = HeldEntries(10, 10), NotedFetches(), TaskRegistry()
     runner = runner_of(entries, ahead, tasks, horizon=lambda _: SIZE // 2)

@@ -232,10 +232,11 @@ class PlanRunner:
         if allowance is None or self.state != "running" or fetches.is_pausing(self._timers.time()):
             return False
         fetches.full_until = 0.0
-        horizon = self._horizon()
+        if not (horizon := self._horizon()):
+            return False
         expected = self.pace.expected_size(horizon)
         most = self.pace.most_in_flight(window.lead, window.next - window.base)
-        while fetches.in_flight < most and (window.lead + expected <= horizon or (horizon and not window.lead)):
+        while fetches.in_flight < most and (window.lead + expected <= horizon or not window.lead):
             if fetches.retry.is_suspended or (entry := window.next_pending()) is None:
                 return False
             if found == MAX_FOUND or begun == MAX_BEGUN:
