@@ -867,6 +867,27 @@ async def test_half_of_the_horizon_may_be_behind_the_reader() -> None:
     await tasks.wait_idle()
 
 
+async def test_what_arrives_for_an_idle_plan_is_given_back() -> None:
+    """Its fetch took longer than the reader's absence."""
+    timers, held, tasks = ManualTimers(), HeldFetches(), TaskRegistry()
+    runner = runner_of(HeldEntries(3, 3), held, tasks, timers)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: held.keys == ["0"])
+        await step(timers, IDLE_SECONDS + 1)
+        await run_loop_until(lambda: runner.state == "idle")
+        held.gate.set()
+        await tasks.wait_idle()
+        await step(timers, TICK_SECONDS)
+        await wait_quiet()
+        assert (held.keys, held.dropped, runner.window.lead) == (["0"], [1], 0)
+        runner.match([read_of("1")])
+        await run_loop_until(lambda: held.keys == ["0", "0", "2"])
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+
+
 async def test_a_plan_closed_before_it_is_loaded_stays_as_it_ended(caplog: pytest.LogCaptureFixture) -> None:
     """The thread that loads it is late, and finds its file closed: no error."""
     entries, tasks, gate = HeldEntries(10, 10), TaskRegistry(), threading.Event()

@@ -191,7 +191,7 @@ class PlanRunner:
         known, self._known_allowance = self._known_allowance, allowance
         if allowance is not None and known is not None and known is not allowance:
             self._spawn(self._give_up_forbidden(allowance), f"look at what {self.record.name} may have")
-        if since > IDLE_SECONDS and self.state == "running":
+        if since > IDLE_SECONDS and (self.state == "running" or window.lead):  # some of it has arrived since
             self.state = "idle"
             self._drop(window.rewind())
         if self._search.is_due:
