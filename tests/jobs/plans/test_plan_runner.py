@@ -32,7 +32,7 @@ from forebay.jobs.plans.plan_runner import (
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import LOAD_SIZE, SPREAD, PlanStart
 from forebay.jobs.plans.reader_search import STRAYS
-from forebay.jobs.prefetch.prefetch_request import OnOutcome, PrefetchOutcome, PrefetchRequest
+from forebay.jobs.prefetch.prefetch_request import OnOutcome, PrefetchOutcome, PrefetchRequest, PrefetchStatus
 from forebay.jobs.prefetch.prefetcher import PIECE
 from harness.inspection import run_loop_until
 from harness.manual_timers import QUIET, ManualTimers
@@ -980,6 +980,15 @@ async def run_quietly(runner: PlanRunner, tasks: TaskRegistry, then: Callable[[]
     await tasks.wait_idle()
 
 
+@pytest.mark.parametrize("pieces", [3, 10])
+async def test_pieces_are_fetched_until_the_horizon_is_full(pieces: int) -> None:
+    ahead, tasks, leads = Pieces(10 * SIZE), TaskRegistry(), list[int]()
+    runner = runner_of(HeldEntries(1, 1), ahead, tasks, horizon=lambda _: pieces * SIZE)
+    await run_quietly(runner, tasks, lambda: leads.append(runner.window.lead))
+    assert ahead.starts("0") == [SIZE * each for each in range(pieces)]
+    assert (leads, sorted(ahead.dropped)) == ([pieces * SIZE], list(range(1, pieces + 1)))
+
+
 @pytest.mark.parametrize(("size", "lead"), [(SIZE, 50), (40, 30)])
 async def test_a_range_is_fetched_once(size: int, lead: int) -> None:
     """To its end, or to that of the object."""
@@ -1001,6 +1010,15 @@ async def test_a_cached_range_counts_its_own_bytes() -> None:
     assert leads == [4 * 50]
 
 
+@pytest.mark.parametrize("status", ["full", "unavailable"])
+async def test_an_object_whose_start_is_here_is_not_begun_again(status: PrefetchStatus) -> None:
+    ended = PrefetchOutcome(status)
+    ahead, tasks, timers = Pieces(10 * SIZE, 2 * SIZE, ended), TaskRegistry(), ManualTimers()
+    runner = runner_of(HeldEntries(1, 1), ahead, tasks, timers)
+    await run_quietly(runner, tasks, lambda: timers.advance(2 * FULL_PAUSE))
+    assert ahead.starts("0") == [0, SIZE, 2 * SIZE]
+
+
 async def test_room_is_asked_for_what_an_entry_is_likely_to_take() -> None:
     """No more than one fetch brings."""
     ahead, tasks = Pieces(SIZE), TaskRegistry()
@@ -1011,6 +1029,19 @@ async def test_room_is_asked_for_what_an_entry_is_likely_to_take() -> None:
     runner.pace.entry_found(2 * PIECE)
     await run_quietly(runner, tasks)
     assert ahead.requests[-1].expected == PIECE
+
+
+async def test_an_object_that_was_read_meanwhile_gets_no_more_pieces() -> None:
+    ahead, tasks = Pieces(10 * SIZE), TaskRegistry()
+    ahead.gate.clear()
+
+    def read() -> None:
+        runner.match([read_of("0")])
+        ahead.gate.set()
+
+    runner = runner_of(HeldEntries(2, 2), ahead, tasks)
+    await run_quietly(runner, tasks, read)
+    assert (ahead.starts("0"), len(ahead.starts("1"))) == ([0], 10)
 
 
 async def test_an_object_that_is_given_up_meanwhile_is_dropped() -> None:

@@ -103,11 +103,11 @@ class EntryFetches:
     def _end_direct(
         self, entry: WindowEntry, identity: OriginIdentity | None, began: float, outcome: PrefetchOutcome
     ) -> None:
-        if outcome.status != "fetched":
+        self._note_piece(entry, outcome)
+        if outcome.status != "fetched" or outcome.stop < outcome.size:
             self._go_on(entry, identity, began, outcome)
             return
         try:
-            self._note_piece(entry, outcome)
             self._arrived(entry, began, outcome.stop)
         finally:
             self._end(entry)
@@ -119,8 +119,9 @@ class EntryFetches:
         position, is_known, outcome = entry.start, False, first
         try:
             while not (entry.is_read or entry.is_given_up):
-                outcome = outcome or await self._ahead.fetch(self.request(entry, position, identity))
-                self._note_piece(entry, outcome)
+                if outcome is None:
+                    outcome = await self._ahead.fetch(self.request(entry, position, identity))
+                    self._note_piece(entry, outcome)
                 if outcome.status == "full":
                     self.full_until = self._timers.time() + FULL_PAUSE
                     if is_known:
@@ -140,7 +141,8 @@ class EntryFetches:
                 is_known = True
                 self.retry.succeeded()
                 self._window.arrive(entry, outcome.stop - position)
-                if outcome.stop >= stop or outcome.stop <= position or self._window.lead >= self._horizon():
+                lead = self._window.lead - entry.counted + entry.size  # what it was expected to take is not here yet
+                if outcome.stop >= stop or outcome.stop <= position or lead >= self._horizon():
                     break
                 position, outcome = outcome.stop, None
             self._settle(entry, began, is_known=is_known)
