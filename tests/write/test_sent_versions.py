@@ -65,3 +65,15 @@ def test_an_outcome_is_told_of_what_was_sent() -> None:
     for outcome in (sent.lose, sent.settle):
         outcome()
     assert told == [(name, [(NAME, ABSENT)]) for name in names]
+
+
+def test_nothing_is_noted_where_no_write_is_accepted_early() -> None:
+    """Nor of a write that makes no version."""
+    told: list[object] = []
+    names = ("note_sent", "note_lost", "note_settled")
+    empty = SentVersions(cast("Any", SimpleNamespace(**dict.fromkeys(names, told.append))))
+    for sent, versions in ((SentVersions(None), [(NAME, ABSENT)]), (empty, [])):
+        sent.begin(versions)
+        for outcome in (sent.lose, sent.settle):
+            outcome()
+    assert told == []
