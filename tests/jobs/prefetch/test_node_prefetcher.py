@@ -1,12 +1,13 @@
 """The node prefetcher: each object in the worker that owns it, each ticket back to the worker that gave it."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from forebay.core.errors import OriginBroken, PeerUnavailable
 from forebay.core.names import ObjectName
 from forebay.jobs.prefetch.node_prefetcher import NodePrefetcher, decode_prefetch, finish_ahead
 from forebay.jobs.prefetch.prefetch_request import OnOutcome, PrefetchOutcome, PrefetchRequest
+from forebay.origin.origin_identity import OriginIdentity
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from harness.owned_names import owner_of
@@ -17,6 +18,7 @@ class PrefetcherDouble:
 
     def __init__(self, first: int) -> None:
         self.next = first
+        self.has_tickets = True
         self.fetched: list[PrefetchRequest] = []
         self.ended: list[tuple[str, list[int]]] = []
 
@@ -31,7 +33,7 @@ class PrefetcherDouble:
     async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
         self.fetched.append(request)
         self.next += 1
-        return PrefetchOutcome("fetched", 10, 10, 10, self.next)
+        return PrefetchOutcome("fetched", 10, 10, 10, self.next if self.has_tickets else 0)
 
     def finish(self, tickets: Iterable[int], *, late: bool = False) -> None:
         self.ended.append(("late" if late else "read", list(tickets)))
@@ -51,12 +53,13 @@ class PeerDouble:
     def __init__(self, prefetcher: PrefetcherDouble, failure: Exception | None = None) -> None:
         self.prefetcher: Any = prefetcher
         self.failure = failure
+        self.identities: list[str | None] = []
 
     async def call(self, request: Document) -> Document:
         if self.failure is not None:
             raise self.failure
         assert request["kind"] == "fetch_ahead"
-        assert request["identity"] is None
+        self.identities.append(request["identity"])
         return {"outcome": list(await self.prefetcher.fetch(decode_prefetch(request, None)))}
 
     def notify(self, request: Document) -> None:
@@ -93,7 +96,8 @@ async def test_a_ticket_returns_to_its_worker() -> None:
     ahead.finish([*tickets[:2], 0])
     ahead.finish(tickets[2:], late=True)
     ahead.drop(tickets[1:2])
-    assert here.ended == [("read", [11]), ("late", [12])]
+    ahead.drop(tickets[:1])
+    assert here.ended == [("read", [11]), ("late", [12]), ("dropped", [11])]
     assert there.ended == [("read", [21]), ("dropped", [21])]
     ahead.drop_all()
     assert here.ended[-1] == there.ended[-1] == ("all", [])
@@ -130,3 +134,20 @@ def test_only_own_objects_are_begun_without_a_task() -> None:
     assert (here.fetched, there.fetched) == ([request_owned_by(0)], [])
     ahead.finish([outcome.ticket for outcome in outcomes])
     assert (here.ended, there.ended) == ([("read", [7])], [])
+
+
+async def test_what_claims_nothing_has_no_ticket() -> None:
+    ahead, here, there = node()
+    here.has_tickets = there.has_tickets = False
+    assert [(await ahead.fetch(request_owned_by(worker))).ticket for worker in (0, 1)] == [0, 0]
+
+
+async def test_the_owner_gets_the_range_and_who_reads_it() -> None:
+    """Its caller looks the identity up by its id."""
+    there = PrefetcherDouble(20)
+    peer, local, identity = PeerDouble(there), PrefetcherDouble(10), OriginIdentity("trainer", cast("Any", None))
+    ahead = NodePrefetcher(cast("Any", local), Peers({1: cast("Any", peer)}))
+    request = request_owned_by(1)._replace(stop=9)
+    for each in (request, request._replace(identity=identity)):
+        await ahead.fetch(each)
+    assert (there.fetched, local.fetched, peer.identities) == ([request, request], [], [None, identity.id])

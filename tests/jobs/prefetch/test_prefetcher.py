@@ -17,6 +17,7 @@ from harness.ahead_rig import AheadRig, ahead_rig
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, DECISION, NAME
+from harness.inspection import run_loop_until
 
 
 @pytest.fixture(params=[False, True], ids=["task", "direct"], autouse=True)
@@ -356,3 +357,48 @@ async def test_a_fetch_under_way_is_dropped_with_everything_else() -> None:
         gate.open()
         assert (await fetching).status == "unavailable"
         assert (test.prefetcher.tickets, test.rig.tiers.memory.ahead.budget.in_use) == (0, 0)
+
+
+async def test_drops_of_one_turn_are_released_in_several() -> None:
+    """To return the memory of many blocks must not hold up the loop."""
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, 4 * DROPPED * BLOCK)
+        middle = 2 * DROPPED * BLOCK
+        spans = [(0, middle), (middle, 2 * middle)]
+        outcomes = [await test.fetch(PrefetchRequest(NAME, *span, "plan")) for span in spans]
+        for outcome in outcomes:
+            test.prefetcher.drop([outcome.ticket])
+        assert test.counted["useless"] == DROPPED * BLOCK
+        await run_loop_until(lambda: test.counted["useless"] == 2 * middle)
+
+
+async def test_blocks_that_linger_take_one_timer() -> None:
+    """Until they are used; then none."""
+    async with ahead_rig() as test:
+        timers, ahead = test.rig.timers, test.rig.tiers.memory.ahead
+        test.rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        requests = [PrefetchRequest(NAME, start, start + BLOCK, "plan") for start in (0, BLOCK)]
+        outcomes = [await test.fetch(request) for request in requests]
+        before = timers.pending
+        for outcome in outcomes:
+            test.prefetcher.finish([outcome.ticket])
+        assert timers.pending == before + 1
+        await test.read(Span(0, 2 * BLOCK))
+        timers.advance(LINGER)
+        assert (len(ahead), timers.pending) == (0, 0)
+
+
+async def test_a_block_that_lingered_is_given_up_once() -> None:
+    """With all others, and not again when the claim is another reader's."""
+    async with ahead_rig() as test:
+        ahead = test.rig.tiers.memory.ahead
+        test.rig.origin.store.put_synthetic(*NAME, BLOCK)
+        request = PrefetchRequest(NAME, 0, None, "plan")
+        test.prefetcher.finish([(await test.fetch(request)).ticket])
+        test.prefetcher.drop_all()
+        assert len(ahead) == 0
+        assert (await test.fetch(request)).ticket
+        test.rig.timers.advance(LINGER + SWEEP_SECONDS)
+        assert len(ahead) == 1
+        await test.prefetcher.close()
+        assert (len(ahead), ahead.budget.in_use, test.prefetcher.tickets) == (0, 0, 0)

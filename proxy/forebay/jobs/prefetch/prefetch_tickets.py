@@ -57,7 +57,7 @@ class PrefetchTickets:
         self._blocks[ticket] = claimed
         return ticket
 
-    def finish(self, tickets: Iterable[int], *, late: bool = False) -> None:
+    def finish(self, tickets: Iterable[int], *, late: bool) -> None:
         """The bytes of these tickets were read. A block that is not used yet is kept for a while; not if its reader
         came too `late` for it, and has its bytes from the flight."""
         until = self._timers.time() + LINGER

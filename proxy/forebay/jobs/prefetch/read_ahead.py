@@ -156,7 +156,7 @@ class ReadAhead:
                     piece = _Piece(Span(start, outcome.stop), outcome.ticket, self._timers.time() + IDLE)
                     self._pieces.setdefault(name, deque()).append(piece)
                     self._schedule()
-                if outcome.status != "fetched" or outcome.stop <= start:
+                if outcome.stop <= start:
                     return
                 start = outcome.stop
         finally:
