@@ -125,5 +125,26 @@ def test_loaders_with_workers_are_recorded_as_they_arrive() -> None:
     assert epochs(record(reads)) == [reads]
 
 
-def test_an_endless_epoch_is_cut() -> None:
+@pytest.mark.parametrize("step", [7, 100, 999, 1000, 1001, 5000])
+@pytest.mark.parametrize("known", [0, 400])
+def test_an_endless_epoch_is_cut(step: int, known: int) -> None:
+    """Also one of which no read is repeated."""
+    keys = sample_keys(3500)
+    recorder = EpochRecorder(0.0, index_of(keys[:known]) if known else None, most_reads=1000)
+    made = record(keys[known:], step, recorder)
+    pages = [each for each in made if isinstance(each, RecordingPage)]
+    assert [read.key for read in reads_of(pages)] == keys[known:]
+    ends = [each for each in made if isinstance(each, EpochEnded)]
+    assert [(end.index.count, end.is_whole) for end in ends] == [(1000, False)] * 3 + [(500, False)]
+    assert {page.seconds for page in pages[1:]} == {0}, "each begins with its first read"
+
+
+def test_a_cut_epoch_is_ended_by_its_repeated_reads() -> None:
+    order = shuffled(sample_keys(1500), 1)
+    made = record(order * 2, recorder=EpochRecorder(0.0, most_reads=1000))
+    ends = [each.index.count for each in made if isinstance(each, EpochEnded)]
+    assert (sum(ends), max(ends)) == (3000, 1000)
+
+
+def test_a_recording_has_no_more_reads_than_a_file_may_have() -> None:
     assert epoch_recorder.MAX_READS * 30 > 128 << 20  # so its file is about as large as one may be

@@ -47,10 +47,12 @@ class EpochEnded:
 
 
 class EpochRecorder:
-    """Records one reader. `began`: seconds of a monotonic clock. `known`: the epoch's reads in another recording."""
+    """Records one reader."""
 
-    def __init__(self, began: float, known: AnchorIndex | None = None) -> None:
+    def __init__(self, began: float, known: AnchorIndex | None = None, most_reads: int = MAX_READS) -> None:
+        """`began`: seconds of a monotonic clock. `known`: the epoch's reads in another recording."""
         self._began = began
+        self._most_reads = most_reads
         self._boundary = EpochBoundary(known)
         self._tail = ReadTail()
         self._tail_hashes: ReadHashes = array("I")
@@ -74,7 +76,14 @@ class EpochRecorder:
         order. `now`: seconds of a monotonic clock."""
         if not len(self._tail):
             self._tail_began = now
-        return self._add_all(reads, hashes, now)
+        made: list[RecordingPage | EpochEnded] = []
+        while len(reads) > (room := max(0, self._most_reads - self.count)):
+            made += self._add_all(reads.part(0, room), hashes[:room], now)
+            reads, hashes = reads.part(room, len(reads)), hashes[room:]
+            if self.count >= self._most_reads:
+                made += self._end(is_whole=False)
+                self._restart(ReadTail(), array("I"), now)
+        return made + self._add_all(reads, hashes, now)
 
     def _add_all(self, reads: ColumnSource, hashes: ReadHashes, now: float) -> list[RecordingPage | EpochEnded]:
         made: list[RecordingPage | EpochEnded] = []
@@ -162,14 +171,14 @@ class EpochRecorder:
         boundary = self._boundary.add(new)
         if had_all and not self._boundary.index.has_all:
             self._keep_latest()
-        if boundary is None and self.count < MAX_READS:
+        if boundary is None:
             return self._cut_full_pages(now)
         first = self.count - len(self._tail)
-        kept = max(0, boundary - first) if boundary is not None else len(self._tail)
+        kept = max(0, boundary - first)
         ended, behind, behind_hashes = self._tail.cut(kept), self._tail, self._tail_hashes[kept:]
         self._tail = ended
         self._boundary.index.truncate(first + kept)
-        made = self._end(is_whole=boundary is not None)
+        made = self._end(is_whole=True)
         self._restart(behind, behind_hashes, now)
         return made
 
