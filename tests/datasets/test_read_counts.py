@@ -11,6 +11,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import PeerUnavailable
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
+from forebay.core.read_log import NO_LOG, ReadLog, context_of
 from forebay.core.read_stream import BATCH_SECONDS, ReadStream
 from forebay.core.task_registry import TaskRegistry
 from forebay.datasets.data_set import DataSetState
@@ -33,21 +34,21 @@ class NodeDouble:
     """The counts of `workers`, the first of which collects; calls between them wait for `open`."""
 
     def __init__(self, workers: int = 1) -> None:
-        self.timers, self.tasks = ManualTimers(), TaskRegistry()
+        self.timers, self.tasks, self.block = ManualTimers(), TaskRegistry(), BLOCK
         self.open = asyncio.Event()
         self.open.set()
         self.is_collector_there = True
         self.collector = DataSets(self.timers.time)
         self.streams = [ReadStream(self.timers, number) for number in range(workers)]
         self.counts = [self._counts(number, workers) for number in range(workers)]
-        self.reported = 0
+        self.reported = self.calls = 0
         for counts in self.counts:
             counts.apply_rules(frozenset([RULE]))
 
     def _counts(self, number: int, workers: int) -> ReadCounts:
         peers: dict[int, Any] = {other: self for other in range(workers) if other != number}
         sets = self.collector if number == 0 else DataSets(self.timers.time)
-        return ReadCounts(self.streams[number], sets, Peers(peers), self._spawn, lambda _: BLOCK, self.timers.time)
+        return ReadCounts(self.streams[number], sets, Peers(peers), self._spawn, lambda _: self.block, self.timers.time)
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> object:
         return self.tasks.spawn(work, name)
@@ -55,6 +56,7 @@ class NodeDouble:
     async def call(self, request: Document) -> Document:
         """The collector, as the others call it."""
         assert request["kind"] == "data_set_reads"
+        self.calls += 1
         await self.open.wait()
         if not self.is_collector_there:
             raise PeerUnavailable("gone")
@@ -158,7 +160,7 @@ async def test_reports_are_joined_while_the_collector_is_busy() -> None:
         await asyncio.sleep(0)
     node.open.set()
     await node.settle()
-    assert node.state.totals.reads == 50
+    assert (node.state.totals.reads, node.calls) == (50, 2)
 
 
 async def test_a_restarted_collector_hears_of_all_objects_again() -> None:
@@ -183,6 +185,10 @@ async def test_a_hot_small_set_is_sampled_in_bursts() -> None:
     assert state.totals.reads == 160_000
     assert state.curve.lru_share(360_000) < 0.05
     assert state.curve.lru_share(420_000) > 0.95
+    node.timers.advance(SAMPLED_AT_ONCE / SAMPLED_A_SECOND)
+    node.reported = 0
+    await node.answer((read(number) for number in range(400)), worker=1)
+    assert node.reported == 400, "it goes on after a pause"
 
 
 async def test_without_rules_nothing_listens_to_reads() -> None:
@@ -193,3 +199,39 @@ async def test_without_rules_nothing_listens_to_reads() -> None:
     assert node.collector.states() == []
     node.counts[0].apply_rules(frozenset([RULE]))
     assert node.streams[0].is_open
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("size", [1000, BLOCK, 5 * BLOCK // 2])
+async def test_whole_objects_from_memory_count_as_other_reads(workers: int, size: int) -> None:
+    """Though they are counted as columns; between reads of other kinds, too."""
+    order, nodes = random.Random(1), (NodeDouble(workers), NodeDouble(workers))
+    keys = [str(each) for _ in range(3) for each in order.sample(range(150), 150)]
+    logs: dict[str, tuple[ReadLog, int]] = {}
+    context = context_of(read("0"))
+    for number, key in enumerate(keys):
+        for node in nodes:
+            stream, cached = node.streams[-1], 0.5 if number % 7 == 0 else 1.0
+            if node is nodes[0] or cached < 1.0:
+                stream.add(read(key, cached, size=size))
+            else:
+                logs[key] = stream.add_whole(context, key, size, *logs.get(key, (NO_LOG, 0)))
+            if number % 50 == 49:
+                await node.settle()
+    for node in nodes:
+        await node.settle()
+    first, second = (node.state for node in nodes)
+    assert (second.epoch, second.totals, second.current) == (first.epoch, first.totals, first.current)
+    assert (second.objects, second.covered, second.last) == (first.objects, first.covered, first.last)
+    shares = [[each.curve.lru_share(part * 15 * size) for part in range(12)] for each in (first, second)]
+    assert (first.epoch, first.totals.reads, shares[1]) == (3, 450, shares[0])
+
+
+async def test_rules_that_are_applied_again_say_what_a_block_is() -> None:
+    """And count each read once."""
+    node = NodeDouble()
+    await node.answer([read("small")])
+    node.block = 4 * BLOCK
+    node.counts[0].apply_rules(frozenset([RULE]))
+    await node.answer(read(number, size=2 * BLOCK) for number in range(10))
+    assert (node.state.totals.reads, node.state.covered.units) == (11, 11)
