@@ -137,8 +137,7 @@ class ReadAhead:
                 self._is_listing, self._listed_at = True, now
                 self._spawn(self._list(read.name, order), "list ahead")
             for key, size in order.next_objects(read_ahead):
-                if size:
-                    self._order(principal, ObjectName(read.name.bucket, key), Span(0, size))
+                self._order(principal, ObjectName(read.name.bucket, key), Span(0, size))
 
     def _order(self, principal: Principal, name: ObjectName, extent: Span) -> None:
         if self._tasks < MAX_TASKS and may_read(principal, name):
