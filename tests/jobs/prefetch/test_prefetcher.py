@@ -1,6 +1,8 @@
 """The prefetcher: fetches into its own budget beside demand, and gives every block back."""
 
 import asyncio
+import selectors
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -370,6 +372,35 @@ async def test_drops_of_one_turn_are_released_in_several() -> None:
             test.prefetcher.drop([outcome.ticket])
         assert test.counted["useless"] == DROPPED * BLOCK
         await run_loop_until(lambda: test.counted["useless"] == 2 * middle)
+
+
+class RestSelector(selectors.SelectSelector):
+    """Says when its loop has nothing to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_rested = threading.Event()
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout > 0:
+            self.has_rested.set()
+        return super().select(timeout)
+
+
+def test_the_loop_rests_once_all_is_dropped() -> None:
+    selector = RestSelector()
+
+    async def drop_and_rest() -> bool:
+        async with ahead_rig() as test:
+            test.rig.origin.store.put_synthetic(*NAME, (DROPPED + 1) * BLOCK)
+            outcome = await test.fetch(PrefetchRequest(NAME, 0, None, "plan"))
+            test.prefetcher.drop([outcome.ticket])
+            await run_loop_until(lambda: len(test.rig.tiers.memory.ahead) == 0)
+            selector.has_rested.clear()
+            return await asyncio.to_thread(selector.has_rested.wait, 5.0)
+
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        assert runner.run(drop_and_rest())
 
 
 async def test_blocks_that_linger_take_one_timer() -> None:

@@ -81,9 +81,10 @@ class FollowRig:
         self.failure: OSError | None = None
         self.position = 0
         """Of each reader."""
-        self.follower = Follower(
-            self._read, lambda _reader, _recording: True, self.plans, self.tasks, lambda: 1.0, self.counts.append
-        )
+        self.follower = Follower(self._read, self._may_follow, self.plans, self.tasks, lambda: 1.0, self.counts.append)
+
+    def _may_follow(self, reader: ReaderKey, recording: Recording) -> bool:
+        return reader == READER and recording.name != "secret"
 
     async def _read(self, _: Recording) -> bytes:
         await self.file_read.wait()
@@ -197,6 +198,26 @@ async def test_so_many_recordings_are_followed_at_once() -> None:
     assert rig.follower.running == len(rig.plans.begun) == MAX_FOLLOWED
     rig.follower.close()
     assert (rig.plans.runners, rig.follower.running) == ({}, 0)
+
+
+async def test_a_closed_follower_follows_nothing() -> None:
+    """Neither a reader, nor a plan whose reader was at its end; nor is a plan begun whose file is being read."""
+    rig = FollowRig()
+    await rig.follow("ended")
+    rig.follower.ended(READER, parted=False)
+    await rig.follow("current")
+    rig.file_read.clear()
+    rig.follower.followed(ReaderKey("bucket", "set", "other"), recording("beginning"), rig.start, missed=True)
+    rig.follower.close()
+    rig.file_read.set()
+    await rig.tasks.wait_idle()
+    assert [name for name, *_ in rig.plans.begun] == ["recording:ended", "recording:current"]
+    assert (rig.plans.runners, rig.follower.running) == ({}, 0)
+
+
+def test_the_policy_says_who_may_follow_a_recording() -> None:
+    rig = FollowRig()
+    assert [rig.follower.may_follow(READER, recording(name)) for name in ("name", "secret")] == [True, False]
 
 
 async def test_too_many_plans_are_no_error() -> None:
