@@ -1010,13 +1010,14 @@ async def test_a_cached_range_counts_its_own_bytes() -> None:
     assert leads == [4 * 50]
 
 
-@pytest.mark.parametrize("status", ["full", "unavailable"])
-async def test_an_object_whose_start_is_here_is_not_begun_again(status: PrefetchStatus) -> None:
-    ended = PrefetchOutcome(status)
+@pytest.mark.parametrize(("status", "failed"), [("full", 0), ("unavailable", 1), ("fetched", 0)])
+async def test_an_object_whose_start_is_here_is_not_begun_again(status: PrefetchStatus, failed: int) -> None:
+    """Where its next piece brings nothing."""
+    ended = PrefetchOutcome(status, 10 * SIZE, 2 * SIZE)
     ahead, tasks, timers = Pieces(10 * SIZE, 2 * SIZE, ended), TaskRegistry(), ManualTimers()
-    runner = runner_of(HeldEntries(1, 1), ahead, tasks, timers)
+    runner = runner_of(HeldEntries(1, 1), ahead, tasks, timers, horizon=lambda _: 1 << 30)
     await run_quietly(runner, tasks, lambda: timers.advance(2 * FULL_PAUSE))
-    assert ahead.starts("0") == [0, SIZE, 2 * SIZE]
+    assert (ahead.starts("0"), runner.counts.failed) == ([0, SIZE, 2 * SIZE], failed)
 
 
 async def test_room_is_asked_for_what_an_entry_is_likely_to_take() -> None:
