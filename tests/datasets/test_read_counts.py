@@ -117,15 +117,24 @@ async def test_epochs_of_all_workers_reads_together(workers: int) -> None:
     assert state.curve.lru_share(300_000) == pytest.approx(0.15, abs=0.06)
 
 
-async def test_a_workers_report_is_a_sample_where_there_are_many_blocks() -> None:
-    node = NodeDouble(2)
-    await node.answer((read(number) for number in range(40_000)), worker=1)
+@pytest.mark.parametrize("is_known", [False, True], ids=["events", "columns"])
+async def test_a_workers_report_is_a_sample_where_there_are_many_blocks(is_known: bool) -> None:
+    """By the bounds of the collector, however many reads might be sampled now."""
+    node, count = NodeDouble(2), 40_000
+    await node.answer((read(number) for number in range(count)), worker=1)
     first, node.reported = node.reported, 0
-    await node.answer((read(number) for number in range(40_000)), worker=1)
-    assert first < 40_000
+    node.timers.advance(SAMPLED_AT_ONCE / SAMPLED_A_SECOND)
+    if is_known:
+        for number in range(count):
+            node.streams[1].add_whole(context_of(read("0")), str(number), 1000, NO_LOG, 0)
+            if number % 2000 == 1999:
+                await node.settle()
+    else:
+        await node.answer((read(number) for number in range(count)), worker=1)
+    assert first < count
     assert node.reported < 12_000
-    assert node.state.totals.reads == 80_000
-    assert node.state.objects.objects == pytest.approx(40_000, rel=0.13)
+    assert node.state.totals.reads == 2 * count
+    assert node.state.objects.objects == pytest.approx(count, rel=0.13)
 
 
 async def test_blocks_of_large_objects_are_units_of_their_own() -> None:
