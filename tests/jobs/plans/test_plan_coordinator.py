@@ -221,3 +221,27 @@ async def test_a_plan_that_is_sent_anew_comes_behind_the_others(tmp_path: Path) 
             await store.send(*"abc"[:number], name=name)
             await plans.add(plan_id("bucket", EVERYBODY.id, name))
         assert [(plan.name, plan.entries) for plan in plans.plans()] == [("second", 2), ("first", 3)]
+
+
+async def test_a_plan_is_cancelled_once(tmp_path: Path) -> None:
+    """And gone from the disk; one that is not known may be removed."""
+    async with coordinator(tmp_path) as (plans, store):
+        await store.send("a")
+        await plans.add(ID)
+        assert [await plans.cancel(each) for each in (ID, ID, "unknown")] == [True, False, False]
+        assert (shown(plans), await store.plans()) == ([("cancelled", 1)], [])
+        await plans.remove("unknown")
+        assert shown(plans) == [("cancelled", 1)]
+
+
+async def test_ended_plans_are_shown_in_the_order_of_their_ends(tmp_path: Path) -> None:
+    """Each as it ended last, and not while it runs once more."""
+    async with coordinator(tmp_path) as (plans, store):
+        for number, name in enumerate(("first", "second", "first"), 1):
+            await store.send(*"abc"[:number], name=name)
+            plan = plan_id("bucket", EVERYBODY.id, name)
+            await plans.add(plan)
+            assert [(each.name, each.entries) for each in plans.plans() if each.state == "running"] == [(name, number)]
+            assert len(plans.plans()) == min(number, 2)
+            await plans.cancel(plan)
+        assert [(plan.name, plan.entries) for plan in plans.plans()] == [("second", 2), ("first", 3)]
