@@ -2,12 +2,16 @@
 
     from forebay_client import Client
 
-Names are imported when they are first used: an import of the package alone imports nothing else.
+Names are imported when they are first used: an import of the package alone imports nothing else, not even typing. The
+command imports it before it can handle an interrupt (forebay_client.cli.main).
 """
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False
+"""True to type checkers, by its name."""
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from forebay_client.async_client import AsyncClient
     from forebay_client.client import Client
     from forebay_client.client_errors import (
@@ -76,7 +80,7 @@ _HOMES = {
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Imports a public name when it is first used (PEP 562)."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -48,6 +48,12 @@ def test_an_import_of_the_package_imports_nothing_heavy() -> None:
     assert imported("import forebay_client") & {*HEAVY, *NOT_IN_THE_BASE_INSTALL} == set()
 
 
+def test_the_command_sets_its_handler_before_it_imports() -> None:
+    """An interrupt before that prints a traceback."""
+    before_the_handler = imported("import forebay_client.cli.main") - imported("import signal")
+    assert before_the_handler == {"forebay_client"}
+
+
 def test_the_help_needs_nothing_that_a_command_runs_with() -> None:
     found = imported(
         "from forebay_client.cli.command_line import run_command_line; run_command_line(['flush', '--help'])"
