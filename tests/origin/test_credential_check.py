@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from forebay.core.errors import OriginBroken, OriginCredentialFault
-from forebay.origin.credential_check import CHECK_INTERVAL, RETRY_INTERVAL, CredentialCheck
+from forebay.origin.credential_check import CHECK_INTERVAL, DOUBT_INTERVAL, RETRY_INTERVAL, CredentialCheck
 from forebay.origin.credential_refusal import CredentialRefusal, missing_credential
 from forebay.origin.credentials import ANONYMOUS, StaticCredentials
 from forebay.protocol.signatures.signing_key import SecretKey
@@ -130,6 +130,25 @@ async def test_a_doubtful_response_waits_for_the_verdict() -> None:
     assert isinstance(await checked.check.check_if_doubtful(), OriginCredentialFault)  # by the news of just now
     checked.now += RETRY_INTERVAL
     assert await checked.check.check_if_doubtful() is None
+
+
+async def test_a_success_before_does_not_settle_the_doubt() -> None:
+    """A key may expire a moment after it was accepted."""
+    checked = Checked()
+    await checked.check.check()
+    checked.now += DOUBT_INTERVAL
+    checked.check.succeeded(checked.now)
+    checked.result = REFUSAL
+    assert isinstance(await checked.check.check_if_doubtful(), OriginCredentialFault)
+
+
+async def test_doubtful_responses_cause_few_probes() -> None:
+    """Most are denials: of a key that may not read, or not list."""
+    checked = Checked()
+    for _ in range(40):
+        assert await checked.check.check_if_doubtful() is None
+        checked.now += DOUBT_INTERVAL / 4
+    assert len(checked.sent) == 10
 
 
 async def test_another_credential_is_judged_anew() -> None:

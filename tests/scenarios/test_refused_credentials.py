@@ -8,8 +8,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from forebay.origin.credentials import StaticCredentials
 from harness.clients import path_of
-from harness.fake.actions import FORBIDDEN
+from harness.fake.actions import FORBIDDEN, Respond
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
 from harness.oss_client import OssClient, told
@@ -121,6 +122,21 @@ async def test_a_denial_is_not_a_refused_credential(tmp_path: Path) -> None:
             denied = await rig.client().request("GET", TARGET)
             assert (denied.status, told(denied, "Code")) == (403, "AccessDenied")
             assert (await rig.client().request("HEAD", TARGET)).status == 403
+
+
+@pytest.mark.parametrize(("status", "code"), [(400, "ExpiredToken"), (403, "InvalidAccessKeyId")])
+async def test_a_head_just_after_the_end_of_the_key(tmp_path: Path, status: int, code: str) -> None:
+    """The origin's response has no document, and the key was accepted a moment before."""
+    async with FakeOrigin() as origin:
+        origin.store.put("bucket", "key", b"content")
+        async with Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+            await readyz(rig, 200)
+            client = rig.worker.parts.origins.of("bucket")
+            client.use_credentials(StaticCredentials(await client.credentials.current()))  # no probe was just now
+            assert (await rig.client().request("GET", TARGET)).status == 200
+            origin.faults.add(Respond(status, code, "The provided token has expired."))
+            assert (await rig.client().request("HEAD", path_of("bucket", "other"))).status == 503
+            assert_the_origins_fault(await rig.client().request("GET", path_of("bucket", "other")), code)
 
 
 async def test_a_reload_puts_the_credential_right(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ means that the key is accepted: most keys may not list buckets, and need not. A 
 
 - when `check_if_due` is called (forebay.server.origin_watch): at the start, every minute, and every ten seconds while
   the key is refused or missing;
-- when the origin refuses a request that was signed with the key.
+- when the origin refuses a request that was signed with the key, or a HEAD without a reason: at most every second,
+  whatever was accepted meanwhile, since a token expires between two requests.
 
 As with the breaker, refusals of requests raise a suspicion and the probe is the judge: a client could provoke one by a
 bucket of another region. A success of any request signed with the key proves that it is accepted.
@@ -31,7 +32,9 @@ _log = logging.getLogger(__name__)
 CHECK_INTERVAL: Final = 60.0
 """Seconds between two probes of an accepted key."""
 RETRY_INTERVAL: Final = 10.0
-"""Seconds between two probes of a key that is refused or missing, or under suspicion."""
+"""Seconds between two probes of a key that is refused or missing."""
+DOUBT_INTERVAL: Final = 1.0
+"""Seconds between two probes of an accepted key under suspicion."""
 _LOG_INTERVAL: Final = 300.0
 """Seconds between two lines of the log about the same refusal."""
 _MAX_LOGGED: Final = 1000
@@ -57,7 +60,8 @@ class CredentialCheck:
         self._send, self._region, self._clock, self._monotonic = send, region, clock, monotonic
         self._tasks = TaskRegistry()
         self._probe: asyncio.Task[None] | None = None
-        self._last_news = float("-inf")
+        self._last_news = self._last_verdict = float("-inf")
+        """Times of the latest news, by a probe or a request, and of the latest verdict of a probe alone."""
         self._logged: dict[tuple[str, str], float] = {}
         self.state: CredentialState = "unknown"
         self.fault: OriginCredentialFault | None = None
@@ -82,9 +86,9 @@ class CredentialCheck:
         return self.state
 
     async def check_if_doubtful(self) -> OriginCredentialFault | None:
-        """The fault of the key, after a probe if there was no news of it within RETRY_INTERVAL. For a response to a
-        HEAD, which doesn't say why it was refused."""
-        if self._monotonic() - self._last_news >= RETRY_INTERVAL:
+        """The fault of the key, after a probe if one is due. For a response to a HEAD, which doesn't say why it was
+        refused."""
+        if self._is_doubt_due():
             await self.check()
         return self.fault
 
@@ -98,18 +102,23 @@ class CredentialCheck:
         """The fault of a request whose credential was refused. `own`: the key is Forebay's, which is checked then."""
         fault = self._fault(refusal, key, own=own)
         self._log_fault(refusal.code, key, fault)
-        if own and self._monotonic() - self._last_news >= RETRY_INTERVAL and self.state != "refused":
+        if own and self.state != "refused" and self._is_doubt_due():
             self._tasks.spawn(self.check(), "origin credential check")
         return fault
 
     def use(self, credentials: Credentials) -> None:
         """Checks these credentials from now on."""
         self.credentials = credentials
-        self.state, self.fault, self._last_news = "unknown", None, float("-inf")
+        self.state, self.fault, self._last_news, self._last_verdict = "unknown", None, float("-inf"), float("-inf")
 
     async def close(self) -> None:
         """Cancels the probes."""
         await self._tasks.close()
+
+    def _is_doubt_due(self) -> bool:
+        """Whether a refusal is to be judged by a probe."""
+        interval = DOUBT_INTERVAL if self.fault is None else RETRY_INTERVAL
+        return self._monotonic() - self._last_verdict >= interval
 
     async def _send_probe(self) -> None:
         credentials = self.credentials
@@ -119,7 +128,7 @@ class CredentialCheck:
             refusal = await self._send(key) if key is not None else None
         except OriginCredentialFault as missing:
             if credentials is self.credentials:
-                self._last_news = self._monotonic()
+                self._last_news = self._last_verdict = self._monotonic()
                 if self.state != "missing":
                     _log.warning("%s%s", missing.reason, self._of)
                 self.state, self.fault, self._is_faulty = "missing", missing, True
@@ -128,7 +137,7 @@ class CredentialCheck:
             return
         if credentials is not self.credentials:
             return
-        self._last_news = self._monotonic()
+        self._last_news = self._last_verdict = self._monotonic()
         if key is None:
             self.state, self.fault = "anonymous", None
         elif refusal is None:
