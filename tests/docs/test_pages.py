@@ -2,7 +2,9 @@
 settings, metrics."""
 
 import re
+import shlex
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +12,7 @@ import pytest
 
 from forebay.server.telemetry.metric_table import CATALOGUE
 from forebay.settings.setting_table import TABLE
+from forebay_client.cli.argument_parser import make_parser
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -29,6 +32,7 @@ METRICS: Final = {metric.name for metric in CATALOGUE}
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _CODE: Final = re.compile(r"`([^`\n]+)`")
 _SETTING: Final = re.compile(r"(server|origin|memory|ssd|auth|limits|rules\[\])\.([a-z_\[\].]+)")
+_SHELL: Final = re.compile(r"[|&;<>]+|2>.*")
 _WORD: Final = re.compile(r"(?:`[^`]*`|\S)+")
 """What is not divided between two lines."""
 LONGEST: Final = 124
@@ -94,13 +98,26 @@ def test_named_things_exist(name: str) -> None:
     assert list(missing(TEXTS[name])) == []
 
 
+def typed_commands(text: str) -> Iterator[list[str]]:
+    """The arguments of each `forebay` in an indented or fenced block, up to the end of its part of a shell's line."""
+    fenced = "".join(re.findall(r"^ *```\w*\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL))
+    indented = "\n".join(re.findall(r"^    +(.*)$", text, re.MULTILINE))
+    for line in f"{fenced}\n{indented}".replace("\\\n", " ").splitlines():
+        if found := re.match(r" *(?:\$ )?(?:\w+=\S+ )*(?:\.venv/bin/)?forebay ((?:[a-z]+|-).*)", line):
+            yield list(takewhile(lambda each: not _SHELL.fullmatch(each), shlex.split(found[1], comments=True)))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_commands_in_blocks_are_there(name: str) -> None:
-    for line in re.findall(r"^    (?:\$ )?(.*)$", TEXTS[name], re.MULTILINE):
-        if target := re.match(r"make ([a-z-]+)", line):
-            assert target[1] in TARGETS, line
-        if command := re.match(r"(?:\.venv/bin/)?forebay ([a-z-]+) ", line):
-            assert command[1] in COMMANDS, line
+    for target in re.findall(r"^    (?:\$ )?make ([a-z-]+)", TEXTS[name], re.MULTILINE):
+        assert target in TARGETS
+    for arguments in typed_commands(TEXTS[name]):
+        make_parser().parse_args(arguments)  # else SystemExit
+
+
+def test_typed_commands_are_found() -> None:
+    block = "    $ forebay ls --all | head\n\n```sh\nKEY=x .venv/bin/forebay warm \\\n  s3://b # all of it\n```\n"
+    assert sorted(typed_commands(block)) == [["ls", "--all"], ["warm", "s3://b"]]
 
 
 @pytest.mark.parametrize(
