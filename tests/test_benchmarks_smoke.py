@@ -325,7 +325,7 @@ def test_refusals_and_broken_requests_are_no_figures() -> None:
 
 
 def test_numbers_as_people_read_them() -> None:
-    assert [time_text(seconds) for seconds in (1.5, 0.0123, 0.000_004)] == ["1.50 s", "12.3 ms", "4.00 µs"]
+    assert [time_text(seconds) for seconds in (1.5, 0.0123, 0.000_004, 0.0)] == ["1.50 s", "12.3 ms", "4.00 µs", "–"]
     assert [size_text(size) for size in (4096, 8 << 20, 602_112)] == ["4 KiB", "8 MiB", "602,112 B"]
     assert [percentile(range(100), share) for share in (0.0, 0.5, 0.99, 1.0)] == [0, 50, 99, 99]
 
