@@ -9,8 +9,8 @@ _HEAD = """\
 
 This page is written by `make bench` (`python -m benchmarks`), on the machine below. `make peers` installs what Forebay
 is compared with. How the peers are set up stands in [benchmarks/servers](../benchmarks/servers): they are meant to be
-at their best, and run in the same run, in turns, on the same objects from the same origin. They are the distribution's,
-as a Python may be: `make bench PYTHON=/usr/bin/python3.11` in a fresh clone."""
+at their best, and run in the same run, in turns, on the same objects from the same origin. The peers come from the
+distribution; with its Python, Forebay does as well: `make bench PYTHON=/usr/bin/python3.11` in a fresh clone."""
 _FAIRNESS = """\
 ## What is not comparable
 
