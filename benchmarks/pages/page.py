@@ -30,8 +30,8 @@ def own_page(name: str, machine: Table, sections: Sequence[Section], seconds: fl
     head = f"""\
 # Benchmarks: {name}
 
-This page is written by `make bench-{name}` (`python -m benchmarks {name}`), on the machine below. What is measured in
-a quarter of the time is in [benchmarks.md](benchmarks.md)."""
+This page is written by `make bench-{name}` (`python -m benchmarks {name}`), on the machine below. Figures
+of warm and cold reads and of writes are in [benchmarks.md](benchmarks.md)."""
     took = f"The whole run took {seconds / 60:.0f} minutes."
     return "\n\n".join([head, machine.markdown(), *(section.markdown() for section in sections), took]) + "\n"
 
