@@ -6,9 +6,10 @@ import logging
 import pytest
 
 from forebay.core.errors import OriginBroken, OriginCredentialFault
-from forebay.origin.credential_check import CHECK_INTERVAL, DOUBT_INTERVAL, RETRY_INTERVAL, CredentialCheck
+from forebay.origin.credential_check import CHECK_INTERVAL, RETRY_INTERVAL, CredentialCheck
 from forebay.origin.credential_refusal import CredentialRefusal, missing_credential
 from forebay.origin.credentials import ANONYMOUS, StaticCredentials
+from forebay.origin.key_verdicts import DOUBT_INTERVAL
 from forebay.protocol.signatures.signing_key import SecretKey
 from harness.inspection import run_loop_until
 
@@ -149,6 +150,17 @@ async def test_doubtful_responses_cause_few_probes() -> None:
         assert await checked.check.check_if_doubtful() is None
         checked.now += DOUBT_INTERVAL / 4
     assert len(checked.sent) == 10
+
+
+async def test_a_doubt_about_a_principals_key() -> None:
+    checked, alice = Checked(), SecretKey("alicethere", "s")
+    assert await checked.check.check_if_doubtful(alice) is None
+    checked.now += DOUBT_INTERVAL
+    checked.result = REFUSAL
+    fault = await checked.check.check_if_doubtful(alice)
+    assert fault is not None
+    assert fault.reason.startswith("the origin refuses alicethere, the origin credential of a key of auth.keys: ")
+    assert (checked.check.state, checked.sent) == ("unknown", [alice, alice])
 
 
 async def test_another_credential_is_judged_anew() -> None:

@@ -199,6 +199,7 @@ grants = [{ path = "**", allow = ["read"] }]
             assert told(answer, "Message").startswith(
                 "The origin refuses the credential that Forebay has for this access key (InvalidAccessKeyId)."
             )
+            assert (await rig.client(Secret("alice", "alice-secret")).request("HEAD", TARGET)).status == 503
             assert (await rig.client().request("GET", TARGET)).status == 200
             await readyz(rig, 200)
 

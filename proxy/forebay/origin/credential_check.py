@@ -11,7 +11,8 @@ means that the key is accepted: most keys may not list buckets, and need not. A 
 As with the breaker, refusals of requests raise a suspicion and the probe is the judge: a client could provoke one by a
 bucket of another region. A success of any request signed with the key proves that it is accepted.
 
-A refusal of a principal's key concerns its own requests alone: it is logged, and nothing else.
+A refusal of a principal's key concerns its own requests alone: it is logged, and nothing else. Such a key is probed
+only if a HEAD was refused without a reason (forebay.origin.key_verdicts).
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.origin.credential_refusal import CredentialRefusal, refused_credential
 from forebay.origin.credentials import Credentials
 from forebay.origin.http.transport_errors import ConnectionFault
+from forebay.origin.key_verdicts import DOUBT_INTERVAL, KeyVerdicts
 from forebay.protocol.signatures.signing_key import SecretKey
 
 _log = logging.getLogger(__name__)
@@ -33,8 +35,6 @@ CHECK_INTERVAL: Final = 60.0
 """Seconds between two probes of an accepted key."""
 RETRY_INTERVAL: Final = 10.0
 """Seconds between two probes of a key that is refused or missing."""
-DOUBT_INTERVAL: Final = 1.0
-"""Seconds between two probes of an accepted key under suspicion."""
 _LOG_INTERVAL: Final = 300.0
 """Seconds between two lines of the log about the same refusal."""
 _MAX_LOGGED: Final = 1000
@@ -59,6 +59,7 @@ class CredentialCheck:
         self.credentials = credentials
         self._send, self._region, self._clock, self._monotonic = send, region, clock, monotonic
         self._tasks = TaskRegistry()
+        self._verdicts = KeyVerdicts(send, monotonic, self._tasks)
         self._probe: asyncio.Task[None] | None = None
         self._last_news = self._last_verdict = float("-inf")
         """Times of the latest news, by a probe or a request, and of the latest verdict of a probe alone."""
@@ -85,9 +86,12 @@ class CredentialCheck:
             await self.check()
         return self.state
 
-    async def check_if_doubtful(self) -> OriginCredentialFault | None:
-        """The fault of the key, after a probe if one is due. For a response to a HEAD, which doesn't say why it was
-        refused."""
+    async def check_if_doubtful(self, principal_key: SecretKey | None = None) -> OriginCredentialFault | None:
+        """The fault of a principal's key (None: Forebay's own), after a probe if one is due. For a response to a HEAD,
+        which doesn't say why it was refused."""
+        if principal_key is not None:
+            refusal = await self._verdicts.refusal_of(principal_key)
+            return self.refused(refusal, principal_key, own=False) if refusal is not None else None
         if self._is_doubt_due():
             await self.check()
         return self.fault

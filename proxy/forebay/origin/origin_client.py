@@ -199,7 +199,7 @@ class OriginClient:
         if refusal is not None:
             self.observe(OriginRefusedCredential(refusal.code))
             raise check.refused(refusal, credential or await self.credentials.current(), own=own)
-        if request.method == "HEAD" and own and (fault := await check.check_if_doubtful()) is not None:
+        if request.method == "HEAD" and (fault := await check.check_if_doubtful(credential)) is not None:
             raise fault
 
     async def _learn_region(self, request: OriginRequest, response: OriginResponse) -> bool:
