@@ -27,6 +27,9 @@ COMMANDS: Final = {
     for command in re.findall(r"^## forebay ([a-z-]+)$", TEXTS[name], re.MULTILINE)
 }
 SETTINGS: Final = {setting.path for setting in TABLE} | {"auth.keys"}
+MODULES: Final = {
+    file.name for folder in ("benchmarks", "client", "proxy", "tests") for file in (ROOT / folder).rglob("*.py")
+}
 METRICS: Final = {metric.name for metric in CATALOGUE}
 
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
@@ -62,7 +65,7 @@ def missing(text: str) -> Iterator[str]:
         dotted = re.fullmatch(r"(?:forebay\.)?" + _ROOMS + r"(?:\.\w+)+", code)
         if dotted and not _SETTING.fullmatch(code) and not is_module(code):
             yield code
-        if re.fullmatch(r"test_\w+\.py", code) and not any(ROOT.glob(f"tests/**/{code}")):
+        if re.fullmatch(r"\w+\.py", code) and code not in MODULES | {"train.py"}:  # a user's
             yield code
         if (setting := _SETTING.fullmatch(code)) and setting[0] not in SETTINGS and not is_module(code):
             yield code
@@ -127,6 +130,7 @@ def test_typed_commands_are_found() -> None:
         "`fetch/gone.py`",
         "`server.http.gone`",
         "`test_gone.py`",
+        "`gone.py`",
         "`ssd.segment`",
         "`forebay_gone_total`",
         "`make gone`",
