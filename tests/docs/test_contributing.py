@@ -42,3 +42,10 @@ def test_the_orders_of_rooms_are_those_that_are_checked() -> None:
     section = PAGE.partition("\n| room | order |\n")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| `([a-z/]+)` \| ([^:|]+).*\|$", section, re.MULTILINE)
     assert {room: [re.findall(r"\w+", each) for each in order.split(" > ")] for room, order in rows} == checked
+
+
+def test_each_folder_of_tests_is_of_a_room_or_has_a_row() -> None:
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/*.py")}
+    rooms = {path.parent.name for path in (ROOT / "proxy" / "forebay").glob("*/__init__.py")}
+    named = set(re.findall(r"^\| `tests/([a-z]+)` \|", PAGE, re.MULTILINE))
+    assert folders - rooms <= named <= folders
