@@ -85,6 +85,8 @@ class ChannelPool:
             return
         channel.used_at = self._answered_at = self._clock()
         self._idle.append(channel)
+        if self._closed.is_set():  # by another thread meanwhile: nobody tends the pool any more
+            self._close_idle()
 
     def drop(self, channel: ClientChannel, why: str = "") -> None:
         """Forgets a channel that is broken. Where none had an answer since one with a timeout sent its read, the server
@@ -95,7 +97,7 @@ class ChannelPool:
             self._all.discard(channel)
 
     def close(self) -> None:
-        """Closes the idle channels. A later read opens another."""
+        """Closes the idle channels, and others when they are released. A later read opens another."""
         self._closed.set()
         self._close_idle()
 
@@ -159,7 +161,7 @@ class ChannelPool:
             with self._lock:
                 self._opening -= 1
         self._pause = 0.0
-        if self._tender is None or not self._tender.is_alive():
+        if self._tender is None or self._closed.is_set() or not self._tender.is_alive():
             self._closed = threading.Event()
             self._tender = threading.Thread(
                 target=_tend, args=(ref(self), self._closed, self._tend_seconds), name="forebay-channels", daemon=True

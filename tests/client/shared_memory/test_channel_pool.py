@@ -236,6 +236,18 @@ def test_idle_and_ended_channels_are_closed_and_views_keep_one() -> None:
     assert kept.is_closed
 
 
+def test_a_channel_that_was_leased_at_the_end_is_closed() -> None:
+    """Nobody tends the pool any more."""
+    fixture = Fixture()
+    channel = fixture.pool.lease()
+    fixture.pool.close()
+    fixture.pool.release(channel)
+    assert fixture.opened[0].is_closed
+    fixture.pool.release(fixture.pool.lease())  # a later read begins anew, even if the thread has not ended yet
+    assert not fixture.opened[1].is_closed
+    fixture.pool.close()
+
+
 def test_a_pool_is_tended_while_others_lease() -> None:
     fixture = Fixture()
     for channel in [fixture.pool.lease(), fixture.pool.lease()]:
