@@ -5,10 +5,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from forebay.core import errors
-from forebay.core.errors import S3_CODES, ForebayError, S3Error, SettingsError, SettingsErrors
+from forebay.core.errors import ForebayError, SettingsError, SettingsErrors
 
 PACKAGE: Final = Path(errors.__file__).parents[1]
 ELSEWHERE: Final = {
@@ -50,15 +48,6 @@ def test_every_public_error_is_in_the_tree() -> None:
         if exceptions.intersection(re.findall(r"\w+", bases))
     }
     assert strays - {"ForebayError"} == set(ELSEWHERE)
-
-
-@pytest.mark.parametrize("code", sorted(S3_CODES))
-def test_a_code_has_its_status_and_message(code: str) -> None:
-    error = S3Error(code, Key="k")
-    status, message = S3_CODES[code]
-    assert (error.status, error.message, error.details) == (status, message, {"Key": "k"})
-    assert 400 <= status < 600
-    assert str(error) == f"{code}: {message}"
 
 
 def test_a_refused_configuration_shows_every_problem() -> None:

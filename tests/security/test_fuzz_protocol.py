@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from forebay.core.errors import S3_CODES, S3Error
+from forebay.core.errors import S3Error
+from forebay.core.s3_codes import S3_CODES
 from forebay.policy.access import authorise
 from forebay.protocol.body.aws_chunked_decoder import AwsChunkedDecoder
 from forebay.protocol.body.chunk_signatures import ChunkedMode, ChunkSignatureChain

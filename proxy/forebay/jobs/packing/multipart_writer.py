@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
-from forebay.core.errors import S3_CODES, ForebayError, OriginBroken, OriginError, OriginUnreachable, WriteRefused
+from forebay.core.errors import ForebayError, OriginBroken, OriginError, OriginUnreachable, WriteRefused
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
+from forebay.core.s3_codes import S3_CODES
 from forebay.origin.origin_limits import RETRIED_STATUSES
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
 from forebay.origin.origins import Origins

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from forebay.core.errors import S3_CODES, MalformedXml, S3Error
+from forebay.core.errors import MalformedXml, S3Error
 from forebay.core.heads import HeaderPairs
+from forebay.core.s3_codes import S3_CODES
 from forebay.protocol.copy_source import COPY_SOURCE
 from forebay.protocol.oss.oss_headers import STORAGE_CLASSES
 from forebay.protocol.xml.xml_tree import Element, read_tree, write_tree

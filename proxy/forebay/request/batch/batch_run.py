@@ -24,10 +24,11 @@ from typing import Final
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import S3_CODES, S3Error
+from forebay.core.errors import S3Error
 from forebay.core.events import Observe
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.request_record import RequestRecord
+from forebay.core.s3_codes import S3_CODES
 from forebay.core.task_registry import TaskRegistry
 from forebay.policy.batch_window import BatchWindow
 from forebay.policy.freshness import requests_revalidation

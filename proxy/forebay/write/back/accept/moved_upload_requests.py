@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
-from forebay.core.errors import S3_CODES, MalformedXml, OriginBroken, S3Error, Throttled
+from forebay.core.errors import MalformedXml, OriginBroken, S3Error, Throttled
+from forebay.core.s3_codes import S3_CODES
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origins import Origins
 from forebay.protocol.body.part_checksums import completed_checksums

@@ -11,8 +11,9 @@ from typing import Final
 
 from multidict import CIMultiDict
 
-from forebay.core.errors import S3_CODES, S3Error
+from forebay.core.errors import S3Error
 from forebay.core.heads import DURABILITY, HeaderPairs
+from forebay.core.s3_codes import S3_CODES
 from forebay.protocol.body.checksums import PREFIX, is_checksum
 from forebay.protocol.header_map import Headers
 from forebay.write.back.drain.persister import Persister
