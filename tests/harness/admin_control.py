@@ -8,7 +8,7 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from forebay.core.errors import PinRefused, SettingsError
+from forebay.core.errors import OrderRefused, PinRefused, SettingsError
 from forebay.core.events import TierName
 from forebay.core.pending_write import LEFT_TO_A_PERSON, PendingPage, PendingWrite, StuckWrite
 from forebay.core.plan_progress import PlanList, PlanProgress
@@ -293,10 +293,10 @@ class FakeControl:
         self._note("reload_config")
         return ConfigChanged((), ()) if self.has_file else None
 
-    async def start_job(self, order: WarmOrder) -> Job | None:
+    async def start_job(self, order: WarmOrder) -> Job:
         self._note("start_job", order)
         if not set(order.lists) <= set(self.lists):
-            return None
+            raise OrderRefused("no_such_list", "A list is gone.")
         listed = len(order.keys) + sum(len(self.lists[each]) for each in order.lists)
         sources = (*([f"s3://{order.bucket}/{order.prefix}"] if order.prefix else []), *order.locations, *order.globs)
         job = Job(

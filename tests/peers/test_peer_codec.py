@@ -8,6 +8,7 @@ import pytest
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import (
+    OrderRefused,
     OriginBroken,
     OriginCredentialFault,
     OriginRefused,
@@ -70,6 +71,9 @@ def test_documents_decode_to_what_was_encoded() -> None:
     received = decode_failure(over(encode_failure(OriginCredentialFault("key AK", "No valid credential."))))
     assert isinstance(received, OriginCredentialFault)
     assert (received.reason, received.message) == ("key AK", "No valid credential.")
+    received = decode_failure(over(encode_failure(OrderRefused("no_such_plan", "There is no plan."))))
+    assert isinstance(received, OrderRefused)
+    assert (received.code, str(received)) == ("no_such_plan", "There is no plan.")
     assert decode_failure({"head": 1}) is None
 
 

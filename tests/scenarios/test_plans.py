@@ -643,7 +643,7 @@ async def test_a_plan_is_warmed_in_its_order(tmp_path: Path) -> None:
         fetched = [each.key for each in origin.log.requests if each.operation == "GetObject"]
         assert fetched == order
         status, refused = await request_admin(rig.admin, "POST", "/v1/jobs", {"plans": ["s3://b/other"]})
-        assert (status, refused["error"]) == (404, "no_such_list")
+        assert (status, refused["error"]) == (404, "no_such_plan")
         bads: list[dict[str, list[str]]] = [
             {"plans": ["no id"]},
             {"plans": ["s3://b"]},

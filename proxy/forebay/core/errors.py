@@ -5,6 +5,7 @@
     ├── SettingsError             a refused setting: where it is, its value, what is allowed
     │   └── SettingsErrors            a refused configuration, with all its problems
     ├── PinRefused                a prefix can't be pinned, or unpinned; the message is for people
+    ├── OrderRefused              an order names a list, recording or plan that is not there
     ├── Throttled                 a budget or a limit is used up; the client gets 503 SlowDown
     │   └── WritesPending             pending writes of the journal have to be at the origin first
     ├── StorageError              bytes could not be kept or found again
@@ -108,6 +109,14 @@ class SettingsErrors(SettingsError):
 
 class PinRefused(ForebayError):
     """A prefix can't be pinned or unpinned: the message is a sentence, with the sizes where they are the reason."""
+
+
+class OrderRefused(ForebayError):
+    """A job's order names a list, recording or plan that is not there. `code` is for programs."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        super().__init__(message)
 
 
 class Throttled(ForebayError):

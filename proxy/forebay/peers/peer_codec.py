@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import (
     ForebayError,
+    OrderRefused,
     OriginBroken,
     OriginCredentialFault,
     OriginError,
@@ -124,6 +125,8 @@ def encode_failure(failure: ForebayError) -> Document:
             return {"failure": kind, "reason": reason}
         case Throttled():
             return {"failure": "Throttled", "reason": str(failure)}
+        case OrderRefused(code=code):
+            return {"failure": "OrderRefused", "code": code, "reason": str(failure)}
         case _:
             return {"failure": "OriginBroken", "reason": str(failure)}
 
@@ -139,6 +142,8 @@ def decode_failure(document: Document) -> ForebayError | None:
     reason = str(document.get("reason"))
     if kind == "Throttled":
         return Throttled(reason)
+    if kind == "OrderRefused":
+        return OrderRefused(str(document.get("code")), reason)
     if kind == "OriginCredentialFault":
         return OriginCredentialFault(reason, str(document.get("message")))
     return _BY_NAME.get(str(kind), OriginBroken)(reason)

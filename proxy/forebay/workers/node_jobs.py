@@ -4,9 +4,8 @@ A job is run by one worker, and fetches each object through its owner. When that
 (jobs.state.job_store); one without a record has failed then.
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any, Concatenate, Final, ParamSpec
+from typing import Final
 
 from forebay.core.errors import Throttled
 from forebay.server.admin.control import JobVerbs, PinVerbs
@@ -21,8 +20,6 @@ from forebay.workers.worker_process import WorkerProcess
 
 MAX_KNOWN_JOBS: Final = 100
 """The most jobs that are listed though no worker reports them any more."""
-
-P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +47,19 @@ class NodeJobs(JobVerbs):
         self._first_worker = calls.first_worker(JobVerbs)
         self._known: dict[str, _KnownJob] = {}
 
-    async def start_job(self, order: WarmOrder) -> Job | None:
+    async def start_job(self, order: WarmOrder) -> Job:
         """Pins all prefixes of the order, or none if one is refused, and starts the job in the first live worker."""
-        return await self._start(JobVerbs.start_job, await pin_order(self._pins, order))
+        order = await pin_order(self._pins, order)
+        return self._note(*await self._calls.first_answer(JobVerbs.start_job, order))
 
     async def start_pack(self, order: PackRequest) -> Job:
         """Starts the job in the first live worker."""
-        worker, job = await self._calls.first_answer(JobVerbs.start_pack, order)
-        self._known[job.id] = _KnownJob(job, worker)
-        return job
+        return self._note(*await self._calls.first_answer(JobVerbs.start_pack, order))
 
     async def replay_recording(self, bucket: str, name: str, order: ReplayOrder) -> Job | None:
         """Starts the job in the first live worker: each reaches the recordings of the node."""
-        return await self._start(JobVerbs.replay_recording, bucket, name, order)
+        worker, job = await self._calls.first_answer(JobVerbs.replay_recording, bucket, name, order)
+        return self._note(worker, job) if job is not None else None
 
     async def extend_list(self, list_id: str, entries: list[KeyListEntry]) -> KeyList | None:
         """Adds objects to a list in the first live worker, where its job is started."""
@@ -101,10 +98,6 @@ class NodeJobs(JobVerbs):
         answers = await self._calls.answers(JobVerbs.job_failures, job_id, after, limit)
         return next((page for _, page in answers if page is not None), None)
 
-    async def _start(
-        self, verb: Callable[Concatenate[Any, P], Awaitable[Job | None]], *args: P.args, **kwargs: P.kwargs
-    ) -> Job | None:
-        worker, job = await self._calls.first_answer(verb, *args, **kwargs)
-        if job is not None:
-            self._known[job.id] = _KnownJob(job, worker)
+    def _note(self, worker: WorkerProcess, job: Job) -> Job:
+        self._known[job.id] = _KnownJob(job, worker)
         return job

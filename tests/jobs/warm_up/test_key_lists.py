@@ -1,5 +1,8 @@
 """Lists that wait for their jobs: used once, and bounded."""
 
+import pytest
+
+from forebay.core.errors import OrderRefused
 from forebay.jobs.state.inventory import InventoryEntry
 from forebay.jobs.warm_up.key_lists import MAX_WAITING, KeyLists
 
@@ -9,10 +12,10 @@ def test_a_list_grows_and_is_used_once() -> None:
     created = lists.extend("", [InventoryEntry("b", "1")])
     assert created is not None
     assert lists.extend(created[0], [InventoryEntry("b", "2"), InventoryEntry("b", "3")]) == (created[0], 3)
-    inventory = lists.pop(created[0])
-    assert inventory is not None
+    [inventory] = lists.pop([created[0], created[0]])
     assert [entry.key for page in inventory.pages() for entry in page] == ["1", "2", "3"]
-    assert lists.pop(created[0]) is None
+    with pytest.raises(OrderRefused, match=created[0]):
+        lists.pop([created[0]])
     assert lists.extend(created[0], []) is None
 
 

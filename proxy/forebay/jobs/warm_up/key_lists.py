@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterable
 from typing import Final
 
+from forebay.core.errors import OrderRefused
 from forebay.jobs.state.inventory import Inventory, InventoryEntry
 
 MAX_WAITING: Final = 16
@@ -34,6 +35,12 @@ class KeyLists:
             inventory.add(entry)
         return list_id, len(inventory)
 
-    def pop(self, list_id: str) -> Inventory | None:
-        """Returns a list, which is not waiting any more; None: it is unknown, or was dropped."""
-        return self._waiting.pop(list_id, None)
+    def pop(self, list_ids: Iterable[str]) -> list[Inventory]:
+        """Returns these lists, which are not waiting any more. Raises OrderRefused if one is unknown, or was dropped:
+        the others wait on then."""
+        unique = dict.fromkeys(list_ids)
+        for list_id in unique:
+            if list_id not in self._waiting:
+                problem = f"There is no list {list_id} (any more): each is used by one job. Send it again."
+                raise OrderRefused("no_such_list", problem)
+        return [self._waiting.pop(list_id) for list_id in unique]

@@ -7,6 +7,7 @@
     AdminRefusal                     raised by the port itself; carries its status
     SettingsError   -> 422           with where, given, allowed
     PinRefused      -> 409
+    OrderRefused    -> 404
     Throttled       -> 503
     OriginError     -> 502
     aiohttp's own   -> their status  404, 405, 413
@@ -21,7 +22,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from forebay.core.errors import OriginError, PinRefused, SettingsError, Throttled
+from forebay.core.errors import OrderRefused, OriginError, PinRefused, SettingsError, Throttled
 from forebay.server.admin.admin_errors import AdminRefusal
 from forebay.server.admin.admin_gate import AdminGate, gate_middleware
 from forebay.server.admin.control import Control
@@ -94,6 +95,8 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
         return _settings_error_response(error)
     except PinRefused as error:
         return _error_response(409, "pin_refused", str(error))
+    except OrderRefused as error:
+        return _error_response(404, error.code, str(error))
     except Throttled as error:
         return _error_response(503, "throttled", _sentence(str(error)), {"Retry-After": "1"})
     except OriginError:

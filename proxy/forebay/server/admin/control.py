@@ -13,6 +13,7 @@ Any verb may be called at any time, any number at once. It may raise, and the po
     SettingsError   a configuration, or a size, that is refused; then nothing at all was changed
     Throttled       a limit is used up, e.g. too many jobs at once
     PinRefused      a prefix can't be pinned; then nothing was changed
+    OrderRefused    an order names a list, recording or plan that is not there
     OriginError     the origin was needed and could not be read
 """
 
@@ -108,8 +109,8 @@ class ConfigVerbs(Protocol):
 class JobVerbs(Protocol):
     """The verbs about jobs, and about the lists that they take."""
 
-    async def start_job(self, order: WarmOrder) -> Job | None:
-        """Starts a warm-up job. Returns at once, with the job running or queued; None: a list of it is unknown."""
+    async def start_job(self, order: WarmOrder) -> Job:
+        """Starts a warm-up job. Returns at once, with the job running or queued. Raises OrderRefused."""
         ...
 
     async def start_pack(self, order: PackRequest) -> Job:

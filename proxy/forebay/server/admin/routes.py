@@ -43,11 +43,6 @@ _log: Final = logging.getLogger(__name__)
 _Refusal: TypeAlias = tuple[int, str, str]
 _NO_SUCH_JOB: Final = 404, "no_such_job", "There is no such job; `forebay jobs` lists the latest."
 _NO_SUCH_LIST: Final = 404, "no_such_list", "There is no such list (any more): each is used by one job. Send it again."
-_NO_SUCH_ORDER: Final = (
-    404,
-    "no_such_list",
-    "No such recording has ended (`forebay recordings`), no such plan is live (`forebay plans`), or the list is gone.",
-)
 _NO_SUCH_PIN: Final = 404, "no_such_pin", "There is no pin of exactly this prefix; `forebay pins` lists the pins."
 _NO_SUCH_PLAN: Final = 404, "no_such_plan", "There is no such plan, or it ended long ago; `forebay plans` lists them."
 _NO_FILE: Final = (
@@ -97,7 +92,7 @@ ROUTES: Final = (
     Route("PUT", "/v1/config", ConfigVerbs.replace_config),
     Route("POST", "/v1/config/reload", ConfigVerbs.reload_config, if_none=_NO_FILE),
     Route("GET", "/v1/jobs", JobVerbs.jobs),
-    Route("POST", "/v1/jobs", JobVerbs.start_job, 201, if_none=_NO_SUCH_ORDER, body_limit=MAX_JOB_BODY),
+    Route("POST", "/v1/jobs", JobVerbs.start_job, 201, body_limit=MAX_JOB_BODY),
     Route("POST", "/v1/packs", JobVerbs.start_pack, 201),
     Route("GET", "/v1/jobs/{id}", JobVerbs.job, if_none=_NO_SUCH_JOB),
     Route("DELETE", "/v1/jobs/{id}", JobVerbs.cancel_job, if_none=_NO_SUCH_JOB),

@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 
 from forebay.core.events import RecordedRead
+from forebay.jobs.state.inventory import InventoryEntry
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.loader_orders import sample_keys
@@ -122,8 +123,30 @@ async def test_a_recording_is_warmed_in_its_order(running: RecordingRig) -> None
     fetched = [each.key for each in running.origin.log.requests if each.operation == "GetObject"]
     assert fetched == KEYS[:40][::-1][: len(fetched)]
     assert 10 <= len(fetched) <= 12, "up to the bytes that it may fill"
-    status, refused = await request_admin(running.rig.admin, "POST", "/v1/jobs", {"recordings": ["s3://bucket/none"]})
-    assert (status, refused["error"]) == (404, "no_such_list")
+
+
+async def test_a_refused_job_names_what_is_missing(running: RecordingRig) -> None:
+    await running.send("nightly", recording_of(READS))
+    listed = running.rig.parts.jobs.warm_ups.lists.extend("", [InventoryEntry("bucket", KEYS[0])])
+    assert listed is not None
+    for order, error, named in (
+        (
+            {"recordings": ["s3://bucket/nightly", "s3://bucket/none"]},
+            "no_such_recording",
+            "recording s3://bucket/none",
+        ),
+        (
+            {"plans": ["s3://bucket/none"], "recordings": ["s3://bucket/nightly"]},
+            "no_such_plan",
+            "plan s3://bucket/none",
+        ),
+        ({"lists": [listed[0], "ff"]}, "no_such_list", "list ff"),
+    ):
+        status, refused = await request_admin(running.rig.admin, "POST", "/v1/jobs", {"lists": [listed[0]]} | order)
+        assert (status, refused["error"]) == (404, error)
+        assert named in refused["message"]
+    status, started = await request_admin(running.rig.admin, "POST", "/v1/jobs", {"lists": [listed[0]]})
+    assert (status, started["listed"]) == (201, 1), "a refused job uses up no list"
 
 
 async def test_advice_says_that_a_lone_recording_may_have_broken_off(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from forebay.core.errors import OrderRefused
 from forebay.jobs.state.inventory import Inventory, InventoryEntry
 from forebay.jobs.state.warm_up_job import WarmUpJob
 from forebay.jobs.state.warm_up_order import DEFAULT_CONCURRENCY, WarmUpOrder
@@ -40,16 +41,12 @@ class WorkerJobs(JobVerbs):
         self._plans = plans
         self._recordings = recordings
 
-    async def start_job(self, order: WarmOrder) -> Job | None:
+    async def start_job(self, order: WarmOrder) -> Job:
         """Pins all prefixes of the order, or none if one is refused, and starts the job in this worker."""
         order = await pin_order(self._pins, order)
-        lists = [self._warm_ups.lists.pop(list_id) for list_id in order.lists]
-        recordings = filter(None, map(parse_object_url, order.recordings))
-        lists += [await self._recordings.inventory(*url) for url in recordings]
-        lists += [await self._plans.inventory(plan) for plan in order.plans]
-        inventory = Inventory.joined([each for each in lists if each is not None])
-        if None in lists:
-            return None
+        recordings = [await self._recording(text) for text in order.recordings]
+        plans = [await self._plan(text) for text in order.plans]
+        inventory = Inventory.joined([*self._warm_ups.lists.pop(order.lists), *recordings, *plans])
         for key in order.keys:
             inventory.add(InventoryEntry(order.bucket or "", key))
         return self._view(await self._warm_ups.start(warm_up_order(order, self._clock()), inventory))
@@ -92,6 +89,20 @@ class WorkerJobs(JobVerbs):
             return None
         page = tuple(WarmFailure(each.key, each.reason, each.bucket) for each in found)
         return FailurePage(page, str(after + limit) if len(page) == limit else None)
+
+    async def _recording(self, text: str) -> Inventory:
+        url = parse_object_url(text)
+        found = await self._recordings.inventory(*url) if url is not None else None
+        if found is None:
+            problem = f"There is no recording {text}, or it is still being made; `forebay recordings` lists them."
+            raise OrderRefused("no_such_recording", problem)
+        return found
+
+    async def _plan(self, text: str) -> Inventory:
+        found = await self._plans.inventory(text)
+        if found is None:
+            raise OrderRefused("no_such_plan", f"No plan {text} runs or waits; `forebay plans` lists them.")
+        return found
 
     def _view(self, job: WarmUpJob) -> Job:
         return job_view(job, self._warm_ups.now(), unread_pack(job, self._rules().packed))
