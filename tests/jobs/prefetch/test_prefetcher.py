@@ -433,3 +433,17 @@ async def test_a_block_that_lingered_is_given_up_once() -> None:
         assert len(ahead) == 1
         await test.prefetcher.close()
         assert (len(ahead), ahead.budget.in_use, test.prefetcher.tickets) == (0, 0, 0)
+
+
+async def test_tickets_of_an_ended_process_end_no_others() -> None:
+    """A plan gives the tickets of its entries back to the worker that gave them, which another process may be now."""
+    async with ahead_rig() as ended, ahead_rig() as test:
+        tickets = []
+        for rig in (ended, test):
+            rig.rig.origin.store.put_synthetic(*NAME, BLOCK)
+            tickets.append((await rig.fetch(PrefetchRequest(NAME, 0, None, "plan"))).ticket)
+        test.prefetcher.drop(tickets[:1])
+        assert (test.prefetcher.tickets, len(test.rig.tiers.memory.ahead)) == (1, 1)
+        test.prefetcher.drop(tickets)
+        assert (test.prefetcher.tickets, len(test.rig.tiers.memory.ahead)) == (0, 0)
+        ended.prefetcher.drop_all()

@@ -9,6 +9,7 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable
+from random import getrandbits
 from typing import Final
 
 from forebay.core.names import BlockId
@@ -31,7 +32,8 @@ class PrefetchTickets:
         self._ahead = tiers.memory.ahead
         self._timers = timers
         self.on_bytes = on_bytes
-        self._numbers = itertools.count(1)
+        # Unlike those of this worker's last process, whose tickets somebody may still give back. Not secret.
+        self._numbers = itertools.count(1 + getrandbits(48))
         self._blocks: dict[int, list[BlockId]] = {}
         self._lingering: deque[tuple[float, BlockId]] = deque()
         """Blocks that were reported as read and not yet used, and until when they are kept."""
