@@ -16,6 +16,7 @@ from forebay.jobs.warm_up.warm_up_fetch import BATCH_BYTES, BATCH_ENTRIES, RESTA
 from forebay.origin.turns.request_turns import RequestTurns
 from forebay.peers.owners import Peers
 from forebay.policy.rules import Rules
+from harness.fake import actions
 from harness.fetch_rig import BLOCK, DECISION, FetchRig, fetch_rig
 from harness.warming_peer import WarmingPeer
 
@@ -171,6 +172,15 @@ async def test_objects_that_can_not_be_had_fail_alone() -> None:
         failed = {number for number, entry in job.completed.items() if entry.failure is not None}
         assert failed == set(range(0, 64, 7))
         assert len(job.completed) == 64
+
+
+async def test_what_the_origin_refused_an_owner_is_tried_again() -> None:
+    async with fetch_rig() as rig:
+        job = Job(rig, stored(rig, 64, 5), concurrency=1)
+        rig.origin.faults.add(actions.SLOW_DOWN, times=12)
+        with rig.timers.flowing(0.5, progress=lambda: len(job.completed)):
+            await job.run()
+        assert sorted(job.completed.items()) == [(number, CompletedEntry(5)) for number in range(64)]
 
 
 async def test_a_job_under_a_rate_is_not_batched() -> None:

@@ -14,6 +14,7 @@ from forebay.jobs.state.job_store import JobStore
 from forebay.jobs.state.warm_up_order import ListedSource, WarmUpOrder
 from forebay.jobs.warm_up.cache_residency import CacheResidency
 from forebay.jobs.warm_up.object_warmer import ObjectWarmer
+from forebay.jobs.warm_up.warm_up_fetch import ATTEMPTS
 from forebay.jobs.warm_up.warm_up_run import ObjectLister, WarmUpRun, WarmUpServices
 from forebay.jobs.warm_up.warm_ups import MAX_ENDED, MAX_QUEUED, MAX_RUNNING, WarmUps
 from forebay.origin.turns.request_turns import RequestTurns
@@ -384,6 +385,54 @@ async def test_an_object_that_never_comes_fails_alone() -> None:
         with rig.timers.flowing(0.5, progress=lambda: job.bytes_fetched):
             await jobs.wait(job.id)
         assert (job.state, job.done, job.failed, job.reason) == ("failed", 19, 1, None)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [actions.SLOW_DOWN, actions.INTERNAL_ERROR, actions.Respond(429, "TooManyRequests"), actions.CloseAfter(3)],
+    ids=["503", "500", "429", "cut off"],
+)
+async def test_a_failure_that_may_pass_is_tried_again(fault: actions.Action) -> None:
+    async with fetch_rig() as rig:
+        put_many(rig)
+        rig.origin.faults.add(fault, method="GET", times=12)
+        jobs = warm_ups(rig, twenty_objects)
+        job = await start_job(jobs, NAME.bucket, "", concurrency=4)
+        with rig.timers.flowing(0.5, progress=lambda: job.bytes_fetched):
+            await jobs.wait(job.id)
+        assert (job.state, job.done, job.failed, job.waiting_for) == ("done", 20, 0, None), job.failures
+
+
+async def test_an_object_that_always_fails_is_named_with_its_reason() -> None:
+    async with fetch_rig() as rig:
+        put_many(rig)
+        rig.origin.faults.add(actions.SLOW_DOWN, key="key-03")
+        rig.origin.faults.add(actions.FORBIDDEN, key="key-05")
+        jobs = warm_ups(rig, twenty_objects)
+        job = await start_job(jobs, NAME.bucket, "", concurrency=2)
+        with rig.timers.flowing(0.5, progress=lambda: job.bytes_fetched):
+            await jobs.wait(job.id)
+        assert (job.state, job.done, job.failed) == ("failed", 18, 2)
+        failures = {each.key: each.reason for each in job.failures}
+        assert failures == {
+            "key-03": "the origin answered 503 SlowDown",
+            "key-05": "the origin answered 403 AccessDenied",
+        }
+        assert rig.origin.log.count("GET", key="key-05") == 1
+
+
+async def test_a_job_of_which_all_fails_ends_soon() -> None:
+    async with fetch_rig() as rig:
+        put_many(rig)
+        rig.origin.faults.add(actions.INTERNAL_ERROR)
+        jobs = warm_ups(rig, twenty_objects)
+        job = await start_job(jobs, NAME.bucket, "", concurrency=1)
+        with rig.timers.flowing(0.5, progress=rig.origin.log.count):
+            await jobs.wait(job.id)
+        assert (job.state, job.done, job.failed) == ("failed", 0, 20)
+        sent = [rig.origin.log.count("GET", key=f"key-{number:02}") for number in range(20)]
+        attempts = [number // sent[-1] for number in sent]
+        assert attempts == [*range(ATTEMPTS, 0, -1), *[1] * (20 - ATTEMPTS)]
 
 
 async def test_a_job_gives_up_an_origin_that_stays_away() -> None:

@@ -16,12 +16,13 @@ from functools import partial
 from typing import Final, TypeAlias, assert_never
 
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import ForebayError, PeerNotListening, PeerUnavailable
+from forebay.core.errors import ForebayError, OriginRefused, PeerNotListening, PeerUnavailable
 from forebay.core.events import BytesWarmed
 from forebay.core.names import ObjectName
 from forebay.core.requester import BACKGROUND, requester
 from forebay.fetch.block_source import BlockSource
 from forebay.fetch.ordered_body import OrderedBody
+from forebay.jobs.prefetch.transient_failures import is_transient_status
 from forebay.jobs.warm_up.direct_warm_up import DirectRun, DirectWarmer
 from forebay.jobs.warm_up.owner_warm_up import Report, WarmUpPiece, WarmUpProgress, warm_at_owner
 from forebay.metadata.direct_openings import DirectOpenings
@@ -171,10 +172,10 @@ class ObjectWarmer:
         match resolution:
             case ResolvedVersion(head, _, flights, joined, stored):
                 pass
-            case ErrorResponse(status, _, document):
-                code = embedded_error(document)
-                answer = f"{status} {code}" if code is not None else f"{status}"
-                report(WarmUpProgress("problem", problem=f"the origin answered {answer}"))
+            case ErrorResponse(status, headers, document):
+                if is_transient_status(status):
+                    raise OriginRefused(status, headers, document)
+                report(WarmUpProgress("problem", problem=refusal_problem(status, document)))
                 return
             case Uncacheable(reason):
                 report(WarmUpProgress("problem", problem=reason))
@@ -223,6 +224,12 @@ class ObjectWarmer:
         block, run = decision.block, self._source.bounds.edge.max_run
         border = start // block * block
         return Span(border, max(border + block, min(border + run // block * block, stop or border + run)))
+
+
+def refusal_problem(status: int, document: bytes) -> str:
+    """The problem of an object whose fetch the origin has refused with this status and error document."""
+    code = embedded_error(document)
+    return f"the origin answered {status}" if code is None else f"the origin answered {status} {code}"
 
 
 def _plain_name(item: _NumberedPiece) -> ObjectName | None:

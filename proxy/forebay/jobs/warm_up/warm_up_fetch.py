@@ -7,7 +7,8 @@
 A batch has one entry if there is one worker, or a rate to be kept; else a loop takes several, fewer towards the end of
 the job, so that all loops end together. Entries that an owner failed at are tried again one by one.
 
-A failure is recorded and the job goes on; while the origin can't be reached, or Forebay is short of buffers, it waits.
+A failure is recorded and the job goes on. One that may pass, as the origin is overloaded or has broken off, is tried
+again before; while the origin can't be reached, or Forebay is short of buffers, the job waits.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -16,19 +17,21 @@ from functools import partial
 from typing import Final, TypeAlias, assert_never
 
 from forebay.core.byte_rate import ByteRate, pause
-from forebay.core.errors import ForebayError, OriginUnreachable, PeerUnavailable, Throttled
+from forebay.core.errors import ForebayError, OriginRefused, OriginUnreachable, Throttled
 from forebay.core.names import ObjectName
 from forebay.core.timers import Timers
+from forebay.jobs.prefetch.transient_failures import is_transient
 from forebay.jobs.state.inventory import Inventory, InventoryEntry
 from forebay.jobs.state.job_progress import CompletedEntry, WarmUpFailure
 from forebay.jobs.state.warm_up_job import WarmUpJob
 from forebay.jobs.warm_up.direct_warm_up import DirectRun
-from forebay.jobs.warm_up.object_warmer import ObjectWarmer
+from forebay.jobs.warm_up.object_warmer import ObjectWarmer, refusal_problem
 from forebay.jobs.warm_up.owner_warm_up import WarmUpPiece, WarmUpProgress
 from forebay.peers.owners import Owner
 
 ATTEMPTS: Final = 6
-"""Attempts at one object that the origin did not answer, while it answers other requests."""
+"""Attempts at one object that the origin did not answer, or with an error that may pass, while it answers other
+requests. One less for each object that has failed so since one did not: a job is not to fail for days."""
 OUTAGE_PATIENCE: Final = 3600.0
 """Seconds that it waits for one object after which the job gives up."""
 LONGEST_PAUSE: Final = 15.0
@@ -113,6 +116,7 @@ class WarmUpFetch:
         self._complete = complete
         self._save = save
         self._is_save_due = False
+        self._attempts = ATTEMPTS
         self._rate = ByteRate(job.order.rate, timers) if job.order.rate is not None else None
         self._planned = job.bytes_done
         """Bytes of the objects that were begun, as far as their sizes are known."""
@@ -152,7 +156,7 @@ class WarmUpFetch:
     def _note_kept(self, wanted: _Wanted, size: int) -> bool:
         """Counts an object that is stored as a whole. Returns whether the job is to be saved."""
         self._store(wanted, self._learn_size(wanted, size), size)
-        self._job.waiting_for = None
+        self._job.waiting_for, self._attempts = None, ATTEMPTS
         self._end(wanted)
         return self._is_save_due
 
@@ -228,18 +232,21 @@ class WarmUpFetch:
             except OriginUnreachable as error:
                 problem = str(error)
                 attempts += self._origin_answers(wanted.entry.bucket)
-            except PeerUnavailable as error:  # its owner has ended in the middle of it
-                problem = str(error)
-                attempts += 1
             except ForebayError as error:
-                wanted.problem = str(error)
-                break
+                problem = str(error)
+                if isinstance(error, OriginRefused):
+                    problem = refusal_problem(error.status, error.body)
+                attempts += 1
+                if not is_transient(error):
+                    wanted.problem = problem
+                    break
             else:
                 if wanted.problem is None:
-                    job.waiting_for = None
+                    job.waiting_for, self._attempts = None, ATTEMPTS
                 break
-            if attempts >= ATTEMPTS:
+            if attempts >= self._attempts:
                 wanted.problem = problem
+                self._attempts = max(1, self._attempts - 1)
                 break
             job.waiting_for = problem
             if timers.time() - began >= OUTAGE_PATIENCE:
