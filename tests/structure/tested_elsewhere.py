@@ -194,7 +194,6 @@ storage/journal/test_body_file.py        storage/journal/journal_layout
 
 workers/test_node_control.py             workers/worker_pool workers/worker_calls workers/node_jobs
 workers/test_supervisor.py               workers/node_pins
-scenarios/test_warm_up.py                server/admin/worker/worker_jobs
 request/test_form_upload.py              request/document_reply
 workers/test_supervisor.py               settings/worker_share workers/node_worker
 workers/test_supervisor.py               workers/parent_watch workers/worker_main

@@ -64,6 +64,10 @@ class WarmUps:
         """Jobs under cancellation by a caller. If another job's task is cancelled, the process ends."""
         self._settled: dict[str, asyncio.Event] = {}
         """The event of each job that has not ended. It is set when the job ends or is cut off."""
+        self._adopted = asyncio.Event()
+        """Set once the jobs of the run before are known."""
+        if store is None:
+            self._adopted.set()
 
     @property
     def running(self) -> int:
@@ -95,6 +99,16 @@ class WarmUps:
 
     async def adopt(self) -> int:
         """Adopts the jobs of processes that have ended, and runs the unended ones on. Returns how many it runs on."""
+        try:
+            return await self._adopt()
+        finally:
+            self._adopted.set()
+
+    async def wait_adopted(self) -> None:
+        """Waits until the jobs of the run before are known: `adopt` was called once."""
+        await self._adopted.wait()
+
+    async def _adopt(self) -> int:
         if self._store is None:
             return 0
         found = 0

@@ -70,7 +70,8 @@ class WorkerJobs(JobVerbs):
         return KeyList(*extended) if extended is not None else None
 
     async def jobs(self) -> JobList:
-        """This worker's jobs."""
+        """This worker's jobs, once it knows those of the run before."""
+        await self._warm_ups.wait_adopted()
         return JobList(tuple(map(self._view, self._warm_ups.jobs())))
 
     async def job(self, job_id: str) -> Job | None:
@@ -79,11 +80,13 @@ class WorkerJobs(JobVerbs):
 
     async def cancel_job(self, job_id: str) -> Job | None:
         """Cancels the job in this worker."""
+        await self._warm_ups.wait_adopted()
         job = await self._warm_ups.cancel(job_id)
         return self._view(job) if job is not None else None
 
     async def job_failures(self, job_id: str, after: int = 0, limit: int = MAX_PAGE) -> FailurePage | None:
         """Returns the failures of a job of this worker."""
+        await self._warm_ups.wait_adopted()
         found = await self._warm_ups.failures(job_id, after, limit)
         if found is None:
             return None
