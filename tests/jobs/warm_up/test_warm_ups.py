@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.core.errors import OriginUnreachable, Throttled
+from forebay.core.errors import OriginBroken, OriginUnreachable, Throttled
 from forebay.core.names import ObjectName
 from forebay.jobs.state.inventory import Inventory, InventoryEntry
 from forebay.jobs.state.job_store import JobStore
@@ -40,6 +40,11 @@ async def two_entries(_bucket: str, _prefix: str) -> AsyncIterator[Entry]:
 
 
 async def broken_listing(_bucket: str, _prefix: str) -> AsyncIterator[Entry]:
+    yield Entry(NAME.key, 2 * BLOCK)
+    raise OriginBroken("the origin answered AccessDenied")
+
+
+async def unreachable_listing(_bucket: str, _prefix: str) -> AsyncIterator[Entry]:
     yield Entry(NAME.key, 2 * BLOCK)
     raise OriginUnreachable("no network")
 
@@ -100,6 +105,39 @@ async def test_a_broken_listing_fails_the_job_with_its_reason() -> None:
         jobs = warm_ups(rig, broken_listing)
         job = await start_job(jobs, NAME.bucket, prefix="")
         await jobs.wait(job.id)
+        reason = "the listing broke off: the origin answered AccessDenied"
+        assert (job.state, job.done, job.reason) == ("failed", 1, reason)
+
+
+async def test_a_listing_goes_on_when_the_origin_is_back() -> None:
+    listings = 0
+
+    async def listing(_bucket: str, _prefix: str) -> AsyncIterator[Entry]:
+        nonlocal listings
+        listings += 1
+        for key in MANY[: 5 * listings]:
+            yield Entry(key, 2 * BLOCK)
+        if listings < 4:
+            raise OriginUnreachable("no network")
+
+    async with fetch_rig() as rig:
+        put_many(rig)
+        jobs = warm_ups(rig, listing)
+        job = await start_job(jobs, NAME.bucket, prefix="")
+        await run_loop_until(lambda: job.waiting_for == "no network")
+        assert (job.listed, job.bytes_listed, job.listing_ended) == (0, 0, False)
+        with rig.timers.flowing(0.5, progress=lambda: job.bytes_fetched):
+            await jobs.wait(job.id)
+        assert (job.state, job.listed, job.done, job.waiting_for, listings) == ("done", 20, 20, None, 4)
+
+
+async def test_a_listing_gives_up_an_origin_that_stays_away() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        jobs = warm_ups(rig, unreachable_listing)
+        job = await start_job(jobs, NAME.bucket, prefix="")
+        with rig.timers.flowing(60.0, progress=lambda: job.bytes_fetched):
+            await jobs.wait(job.id)
         assert (job.state, job.done, job.reason) == ("failed", 1, "the listing broke off: no network")
 
 

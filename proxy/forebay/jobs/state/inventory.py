@@ -8,6 +8,7 @@ shrink to a few bytes each. A page is a JSON array of entries, `[bucket, key, si
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final, NamedTuple, Self
 
 from forebay.core.byte_ranges import Span
@@ -101,8 +102,8 @@ class Inventory:
 
     def truncate(self, length: int) -> None:
         """Drops all entries but the first `length`."""
-        kept = [entry for page in self.pages() for entry in page][:length] if length < len(self) else None
-        if kept is not None:
+        if length < len(self):
+            kept = list(islice((entry for page in self.pages() for entry in page), length))
             self._pages, self._last, self.known_bytes, self.buckets = [], [], 0, set()
             for entry in kept:
                 self.add(entry)

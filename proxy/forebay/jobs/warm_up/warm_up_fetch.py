@@ -34,8 +34,9 @@ ATTEMPTS: Final = 6
 requests. One less for each object that has failed so since one did not: a job is not to fail for days."""
 OUTAGE_PATIENCE: Final = 3600.0
 """Seconds that it waits for one object after which the job gives up."""
+FIRST_PAUSE: Final = 1.0
+"""Seconds between the first two attempts at one object, or one listing; they double up to LONGEST_PAUSE."""
 LONGEST_PAUSE: Final = 15.0
-"""Seconds between two attempts at one object; from 1 on they double."""
 PIECE_BYTES: Final = 64 << 20
 """Bytes of one object that are fetched before the job waits for its turn again."""
 RATED_PIECE_BYTES: Final = 1 << 20
@@ -223,7 +224,7 @@ class WarmUpFetch:
     async def _fetch(self, wanted: _Wanted) -> None:
         """Fetches one object, with as much patience as the job has."""
         job, timers = self._job, self._timers
-        began, longest, attempts = timers.time(), 1.0, 0
+        began, longest, attempts = timers.time(), FIRST_PAUSE, 0
         while True:
             try:
                 await self._warm(wanted)

@@ -14,16 +14,18 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
-from forebay.core.errors import OriginError
+from forebay.core.byte_rate import pause
+from forebay.core.errors import OriginError, OriginUnreachable
 from forebay.core.timers import Timers
 from forebay.jobs.state.inventory import Inventory, InventoryEntry
 from forebay.jobs.state.job_document import job_document
 from forebay.jobs.state.job_progress import CompletedEntry, WarmUpFailure
 from forebay.jobs.state.job_store import JobRecord
 from forebay.jobs.state.warm_up_job import WarmUpJob
+from forebay.jobs.state.warm_up_order import ListedSource
 from forebay.jobs.warm_up.cache_residency import CacheResidency
 from forebay.jobs.warm_up.object_warmer import ObjectWarmer
-from forebay.jobs.warm_up.warm_up_fetch import OUTAGE_PATIENCE, FetchOutage, WarmUpFetch
+from forebay.jobs.warm_up.warm_up_fetch import FIRST_PAUSE, LONGEST_PAUSE, OUTAGE_PATIENCE, FetchOutage, WarmUpFetch
 
 SAVE_INTERVAL: Final = 5.0
 """Seconds between two records of the position."""
@@ -114,22 +116,45 @@ class WarmUpRun:
     # The listing
 
     async def _list(self) -> None:
-        job, order = self._job, self._job.order
-        for source in order.sources:
-            pattern = source.pattern()
+        job = self._job
+        for source in job.order.sources:
             try:
-                async for entry in self._services.list_objects(source.bucket, source.prefix):
-                    if pattern is not None and not pattern.matches(f"{source.bucket}/{entry.key}"):
-                        continue
-                    if order.newer_than is not None and entry.last_modified < order.newer_than:
-                        job.older += 1
-                        continue
-                    self._inventory.add(InventoryEntry(source.bucket, entry.key, entry.size))
-                    job.listed += 1
-                    job.bytes_listed += entry.size
+                await self._list_patiently(source)
             except OriginError as error:
                 job.reason = f"{'the listing broke off' if job.listed else 'no listing'}: {error.reason}"
                 return
+
+    async def _list_patiently(self, source: ListedSource) -> None:
+        """Lists a source, anew after each time that the origin could not be reached. Raises OriginError."""
+        job, timers, inventory = self._job, self._services.timers, self._inventory
+        entries, listed, size, older = len(inventory), job.listed, job.bytes_listed, job.older
+        began, longest = timers.time(), FIRST_PAUSE
+        while True:
+            try:
+                await self._list_source(source)
+            except OriginUnreachable as error:
+                if timers.time() - began >= OUTAGE_PATIENCE:
+                    raise
+                inventory.truncate(entries)
+                job.listed, job.bytes_listed, job.older = listed, size, older
+                job.waiting_for = error.reason
+                await pause(timers, longest)
+                longest = min(2 * longest, LONGEST_PAUSE)
+            else:
+                job.waiting_for = None
+                return
+
+    async def _list_source(self, source: ListedSource) -> None:
+        job, newer_than, pattern = self._job, self._job.order.newer_than, source.pattern()
+        async for entry in self._services.list_objects(source.bucket, source.prefix):
+            if pattern is not None and not pattern.matches(f"{source.bucket}/{entry.key}"):
+                continue
+            if newer_than is not None and entry.last_modified < newer_than:
+                job.older += 1
+                continue
+            self._inventory.add(InventoryEntry(source.bucket, entry.key, entry.size))
+            job.listed += 1
+            job.bytes_listed += entry.size
 
     async def _save_inventory(self) -> None:
         record = self._record
