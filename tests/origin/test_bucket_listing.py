@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from forebay.core.errors import BucketMissing, OriginBroken, OriginUnreachable
+from forebay.core.errors import BucketMissing, OriginBroken, OriginOverloaded, OriginUnreachable
 from forebay.core.events import Observe, OriginFailed, unobserved
 from forebay.origin.bucket_listing import BucketListing, ListedObject
 from forebay.origin.credentials import ANONYMOUS, Credentials, StaticCredentials
@@ -109,6 +109,15 @@ async def test_a_missing_bucket_is_named_and_no_failure(status: int, code: str, 
             [each async for each in listing.list_objects("bucket", "")]
     assert isinstance(refused.value, BucketMissing) == (code == "NoSuchBucket")
     assert len(observed.of(OriginFailed)) == failures
+
+
+@pytest.mark.parametrize(("status", "is_overloaded"), [(403, False), (429, True), (500, True), (503, True)])
+async def test_a_refusal_that_may_pass_is_told_apart(status: int, is_overloaded: bool) -> None:
+    error = b"<Error><Code>Refused</Code></Error>"
+    async with scripted_origin(answers((status, error))) as origin, listing_of(origin.url) as listing:
+        with pytest.raises(OriginBroken, match="the origin answered Refused") as refused:
+            [each async for each in listing.list_objects("bucket", "")]
+        assert isinstance(refused.value, OriginOverloaded) == is_overloaded
 
 
 async def test_a_document_that_is_no_listing_is_broken() -> None:

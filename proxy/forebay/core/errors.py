@@ -18,6 +18,7 @@
     │   ├── OriginUnreachable         no connection, no response in time, or the breaker is open
     │   ├── OriginBroken              a response to another request, malformed, or cut short
     │   │   ├── BucketMissing             there is no such bucket
+    │   │   ├── OriginOverloaded          429 or 5xx to a listing: it may be answered later
     │   │   ├── SizeContradicted          a version with another size than it had before
     │   │   └── WriteRefused              the origin's refusal of a write of Forebay's own
     │   ├── OriginCredentialFault     the origin refuses the credential that signed, or there is none
@@ -197,6 +198,10 @@ class OriginBroken(OriginError):
 
 class BucketMissing(OriginBroken):
     """The origin has no such bucket, says its answer to a listing."""
+
+
+class OriginOverloaded(OriginBroken):
+    """The origin has answered a listing with 429 or 5xx: later it may answer otherwise."""
 
 
 class SizeContradicted(OriginBroken):

@@ -12,12 +12,13 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from forebay.core.errors import BucketMissing, MalformedXml, OriginBroken, OriginUnreachable
+from forebay.core.errors import BucketMissing, MalformedXml, OriginBroken, OriginOverloaded, OriginUnreachable
 from forebay.core.events import OriginFailed
 from forebay.origin.credential_refusal import REFUSALS, CredentialRefusal
 from forebay.origin.endpoint import QueryPairs
 from forebay.origin.http.transport_errors import TRANSPORT_ERRORS, error_before_response
 from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_limits import RETRIED_STATUSES
 from forebay.origin.origin_request import OriginRequest
 from forebay.protocol.xml.s3_documents import embedded_error
 from forebay.protocol.xml.xml_tree import read_tree
@@ -53,7 +54,8 @@ class BucketListing:
         """All objects of `bucket` whose keys begin with `prefix` and come after `after`, in the origin's order.
 
         OriginUnreachable: no connection. OriginCredentialFault: no credential, or the origin refuses it. OriginBroken:
-        the origin refuses, with its code in the reason, or its response is not a listing.
+        the origin refuses, with its code in the reason, or its response is not a listing. OriginOverloaded: likewise,
+        with 429 or 5xx.
         """
         pages = self._oss_pages if self._origin.dialect.speaks_oss else self._botocore_pages
         async for page in pages(bucket, prefix, after):
@@ -124,7 +126,8 @@ class BucketListing:
             self._failed("refused")
         if code == "NoSuchBucket":
             return BucketMissing("the origin answered NoSuchBucket, there is no such bucket")
-        return OriginBroken(f"the origin answered {code}")
+        kind = OriginOverloaded if status in RETRIED_STATUSES else OriginBroken
+        return kind(f"the origin answered {code}")
 
     def _failed(self, reason: str) -> None:
         self._origin.observe(OriginFailed(_OPERATION, reason, self._origin.name))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.core.errors import OriginBroken, OriginUnreachable, Throttled
+from forebay.core.errors import OriginBroken, OriginOverloaded, OriginUnreachable, Throttled
 from forebay.core.names import ObjectName
 from forebay.jobs.state.inventory import Inventory, InventoryEntry
 from forebay.jobs.state.job_store import JobStore
@@ -117,8 +117,10 @@ async def test_a_listing_goes_on_when_the_origin_is_back() -> None:
         listings += 1
         for key in MANY[: 5 * listings]:
             yield Entry(key, 2 * BLOCK)
-        if listings < 4:
+        if listings < 3:
             raise OriginUnreachable("no network")
+        if listings < 4:
+            raise OriginOverloaded("the origin answered SlowDown")
 
     async with fetch_rig() as rig:
         put_many(rig)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from forebay.core.byte_rate import pause
-from forebay.core.errors import OriginError, OriginUnreachable
+from forebay.core.errors import OriginError, OriginOverloaded, OriginUnreachable
 from forebay.core.timers import Timers
 from forebay.jobs.state.inventory import Inventory, InventoryEntry
 from forebay.jobs.state.job_document import job_document
@@ -132,7 +132,7 @@ class WarmUpRun:
         while True:
             try:
                 await self._list_source(source)
-            except OriginUnreachable as error:
+            except (OriginUnreachable, OriginOverloaded) as error:
                 if timers.time() - began >= OUTAGE_PATIENCE:
                     raise
                 inventory.truncate(entries)
