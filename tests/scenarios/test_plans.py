@@ -644,6 +644,13 @@ async def test_a_plan_is_warmed_in_its_order(tmp_path: Path) -> None:
         assert fetched == order
         status, refused = await request_admin(rig.admin, "POST", "/v1/jobs", {"plans": ["s3://b/other"]})
         assert (status, refused["error"]) == (404, "no_such_plan")
+        await request_admin(rig.admin, "DELETE", f"/v1/plans/{sent['id']}")
+        for name, message in (
+            ("s3://b/other", "There is no plan s3://b/other; `forebay plans` lists them."),
+            ("s3://b/order", "The plan s3://b/order has ended: it is cancelled."),
+        ):
+            status, refused = await request_admin(rig.admin, "POST", "/v1/jobs", {"plans": [name]})
+            assert (status, refused["message"]) == (404, message)
         bads: list[dict[str, list[str]]] = [
             {"plans": ["no id"]},
             {"plans": ["s3://b"]},

@@ -24,6 +24,7 @@ from harness.oss_client import OssClient
 from harness.recording_content import keys_in, recording_of
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
+from harness.worker_node import request_admin
 
 KEYS = [f"open/{number:04}.jpg" for number in range(400)]
 PREFIX = ".forebay/recordings/"
@@ -143,6 +144,24 @@ async def test_an_order_is_recorded_and_downloaded(tmp_path: Path) -> None:
     assert keys_in(content)[:380] == order[:380]
     assert set(keys_in(content)) >= set(KEYS[:380]) & set(order[:380])
     assert abs(len(keys_in(content)) - 400) < 10
+
+
+async def test_a_warm_up_says_that_its_recording_goes_on(tmp_path: Path) -> None:
+    async with node(tmp_path, rule(record=True)) as one:
+        kept = one.rig.parts.jobs.kept_recordings
+        assert kept is not None
+        await one.read(KEYS[:200])
+        await run_loop_until(lambda: bool(kept.catalogue.recordings))
+        [recording] = kept.catalogue.recordings
+        for name, message in (
+            (recording.name, f"The recording s3://bucket/{recording.name} is still being made."),
+            ("none", "There is no recording s3://bucket/none; `forebay recordings` lists them."),
+        ):
+            order = {"recordings": [f"s3://bucket/{name}"]}
+            assert await request_admin(one.rig.admin, "POST", "/v1/jobs", order) == (
+                404,
+                {"error": "no_such_recording", "message": message},
+            )
 
 
 @pytest.mark.parametrize("seconds", [86400.0, -86400.0])

@@ -96,16 +96,19 @@ class WorkerJobs(JobVerbs):
     async def _recording(self, text: str) -> Inventory:
         url = parse_object_url(text)
         found = await self._recordings.inventory(*url) if url is not None else None
-        if found is None:
-            problem = f"There is no recording {text}, or it is still being made; `forebay recordings` lists them."
-            raise OrderRefused("no_such_recording", problem)
-        return found
+        if found is not None:
+            return found
+        if url is not None and await self._recordings.is_being_made(*url):
+            raise OrderRefused("no_such_recording", f"The recording {text} is still being made.")
+        raise OrderRefused("no_such_recording", f"There is no recording {text}; `forebay recordings` lists them.")
 
     async def _plan(self, text: str) -> Inventory:
         found = await self._plans.inventory(text)
-        if found is None:
-            raise OrderRefused("no_such_plan", f"No plan {text} runs or waits; `forebay plans` lists them.")
-        return found
+        if found is not None:
+            return found
+        if known := await self._plans.named(text):
+            raise OrderRefused("no_such_plan", f"The plan {text} has ended: it is {known[0].state}.")
+        raise OrderRefused("no_such_plan", f"There is no plan {text}; `forebay plans` lists them.")
 
     def _view(self, job: WarmUpJob) -> Job:
         return job_view(job, self._warm_ups.now(), unread_pack(job, self._rules().packed))

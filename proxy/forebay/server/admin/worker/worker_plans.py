@@ -49,6 +49,14 @@ class WorkerPlans(PlanVerbs):
     async def inventory(self, text: str) -> Inventory | None:
         """The entries of a plan in their order; None: none runs or waits. `text`: its id, or its location; of several
         keys' plans the one that was sent last is meant."""
+        for plan in await self.named(text):
+            loaded = await self._plans.store.load(plan.id)
+            if loaded is not None:
+                return await _inventory(plan.bucket, loaded[1])
+        return None
+
+    async def named(self, text: str) -> list[PlanProgress]:
+        """All known plans of this id, or of this location, the one that was sent last first."""
         url = parse_object_url(text)
         plans = [
             each
@@ -56,11 +64,7 @@ class WorkerPlans(PlanVerbs):
             if each.id == text
             or (url is not None and (each.bucket, each.name) == (url.bucket, url.path.removeprefix(_RESOURCE)))
         ]
-        for plan in sorted(plans, key=lambda each: -each.sent_at):
-            loaded = await self._plans.store.load(plan.id)
-            if loaded is not None:
-                return await _inventory(plan.bucket, loaded[1])
-        return None
+        return sorted(plans, key=lambda each: -each.sent_at)
 
     async def send_plan(self, order: PlanOrder) -> PlanSent:
         """Runs a plan. Raises Throttled where there is no slot or no room for it."""

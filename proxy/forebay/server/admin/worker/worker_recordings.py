@@ -92,6 +92,10 @@ class WorkerRecordings(RecordingVerbs):
                     inventory.add(InventoryEntry(bucket, key, None, start, start + length))
         return inventory
 
+    async def is_being_made(self, bucket: str, name: str) -> bool:
+        """Whether a recording of this name has not ended yet."""
+        return any(info.name == name and info.state == "recording" for info in await self._recordings.infos(bucket))
+
     async def recorded_sets(self, block_of: Callable[[ObjectName], int]) -> list[AdvisedSet]:
         """The data sets of which epochs were recorded, each by those of the reader that has read most of it.
         `block_of`: bytes of an object's blocks."""
