@@ -245,3 +245,21 @@ async def test_ended_plans_are_shown_in_the_order_of_their_ends(tmp_path: Path) 
             assert len(plans.plans()) == min(number, 2)
             await plans.cancel(plan)
         assert [(plan.name, plan.entries) for plan in plans.plans()] == [("second", 2), ("first", 3)]
+
+
+async def test_plans_of_a_series_run_one_after_another(tmp_path: Path) -> None:
+    """The next one as soon as the one before has ended; those of other series beside them."""
+    names = ["train/1", "train/2", "other/1", "single", "simple"]
+    async with coordinator(tmp_path) as (plans, store):
+        for name in names:
+            await store.send("a", name=name)
+        ids = [plan_id("bucket", EVERYBODY.id, name) for name in names]
+        loaded = [await store.load(plan) for plan in ids]
+        for each in loaded:
+            assert each is not None
+            plans.follow(*each)
+        states = {plan.name: plan.state for plan in plans.plans()}
+        assert states == dict.fromkeys(names, "running") | {"train/2": "queued"}
+        plans.stop(ids[0])
+        states = {plan.name: plan.state for plan in plans.plans()}
+        assert states == dict.fromkeys(names, "running") | {"train/1": "cancelled"}
