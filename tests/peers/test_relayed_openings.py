@@ -11,10 +11,11 @@ import pytest
 
 from forebay.core.byte_ranges import Span
 from forebay.core.fences import Fences, RequestTime
-from forebay.core.names import ObjectName
+from forebay.core.heads import ObjectFacts, head_of
+from forebay.core.names import ObjectName, Version
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.liveness import MAX_MISSED, Heartbeat
-from forebay.peers.opening_frames import OpeningConnection, decode_request, encode_refusal
+from forebay.peers.opening_frames import OpeningConnection, decode_request, encode_answer, encode_refusal
 from forebay.peers.relayed_openings import RelayedOpenings, RelayedRead
 from forebay.peers.unix_socket import connect
 from forebay.server.rpc.peer_service import PeerService
@@ -81,9 +82,14 @@ class Owner:
         assert len(self.ends) == known + 1
         return self.ends[-1]
 
-    def begin(self, on_ready: Callable[[], None] = lambda: None, key: str = "key") -> RelayedRead | None:
+    def begin(
+        self,
+        on_ready: Callable[[], None] = lambda: None,
+        key: str = "key",
+        make_room: Callable[[int], memoryview | None] = lambda _: None,
+    ) -> RelayedRead | None:
         requested = RequestTime(Fences().now(), 0.0)
-        return self.openings.send(ObjectName("bucket", key), Span(0, 100), requested, on_ready, lambda _: None)
+        return self.openings.send(ObjectName("bucket", key), Span(0, 100), requested, on_ready, make_room)
 
     def wanted(self, on_ready: Callable[[], None] = lambda: None) -> RelayedRead:
         read = self.begin(on_ready)
@@ -176,6 +182,29 @@ async def test_an_answer_that_does_not_fit_ends_its_opening(tmp_path: Path) -> N
         await ended.wait()
         assert read.answer is None
         await end.ended
+
+
+async def test_an_owner_that_ends_within_a_large_body_has_not_answered(tmp_path: Path) -> None:
+    async with owner(tmp_path) as node:
+        end, ended, rooms = await node.connect(), asyncio.Event(), list[memoryview]()
+
+        def make_room(size: int) -> memoryview:
+            rooms.append(memoryview(bytearray(size)))
+            return rooms[-1]
+
+        read = node.begin(ended.set, make_room=make_room)
+        assert read is not None
+        await run_loop_until(lambda: bool(end.numbers))
+        size = 1 << 20
+        facts = ObjectFacts(Version('"etag"'), size, "Tue, 24 Nov 2026 12:00:00 GMT", ())
+        head = encode_answer(end.numbers[0], head_of(facts, size, 0.0))
+        assert head is not None
+        end.write(head, memoryview(b"x" * (size // 2)))
+        await run_loop_until(lambda: bool(rooms) and rooms[0][size // 2 - 1] == ord("x"))
+        assert not ended.is_set()
+        end.abort()
+        await ended.wait()
+        assert (read.answer, len(rooms)) == (None, 1)
 
 
 @NEEDS_PAUSES

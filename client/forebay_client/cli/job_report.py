@@ -4,7 +4,8 @@
 1  the job failed as a whole: nothing was found, the listing broke off, Forebay could not be reached
 2  wrong usage
 3  some objects could not be warmed; the report lists them
-4  everything was warmed, and not all of it is in the cache: it does not fit, or was evicted again
+4  everything was warmed, and not all of it is in the cache: it does not fit, was evicted again, or
+     a worker ended before it had stored it
 5  the job was cancelled
 """
 

@@ -22,7 +22,7 @@ JobState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"
 ENDED: Final = frozenset[JobState]({"done", "failed", "cancelled"})
 
 NOT_FITTING: Final = "the rest did not fit"
-EVICTED: Final = "the rest was evicted again, or no tier admitted it"
+EVICTED: Final = "the rest was evicted again, no tier admitted it, or a worker ended before it was stored"
 
 
 @dataclass(slots=True)
