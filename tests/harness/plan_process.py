@@ -28,5 +28,5 @@ async def plan_process(origin: FakeOrigin, directory: Path) -> AsyncIterator[Par
     finally:
         parts.jobs.plans.coordinator.close()
         await parts.context.tasks.wait_idle()
-        parts.jobs.prefetcher.drop_all()
+        await parts.jobs.prefetcher.close()
         await parts.origins.of(None).close()

@@ -11,6 +11,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from forebay.core.read_stream import BATCH_SECONDS
+from forebay.server.telemetry.access_log import AccessLog
+from harness.background_turns import is_fetching_ahead
 from harness.clients import path_of
 from harness.fake import actions
 from harness.fake.gate import Gate
@@ -115,6 +117,29 @@ async def test_a_cancelled_plan_ends_at_once(tmp_path: Path) -> None:
             await rig.wait_idle()
             (plan,) = rig.parts.jobs.plans.coordinator.plans()
             assert (plan.state, plan.position, plan.lead_bytes) == ("cancelled", 0, 0)
+
+
+async def test_fetches_under_way_end_with_their_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also without a task: the refusals come while the access log is written, and nobody would end what goes on."""
+    gate, write, tasks = Gate(), AccessLog.flush, set[str]()
+
+    async def flush(log: AccessLog) -> None:
+        gate.open()
+        for _ in range(200):
+            tasks.update(task.get_name() for task in asyncio.all_tasks())
+            await asyncio.sleep(0)
+        await write(log)
+
+    async with rig_with_data(tmp_path, KEYS[:8]) as (origin, rig):
+        await send(rig, KEYS[:8], "connects")
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 8)
+        origin.faults.add(actions.HoldHead(gate), method="GET")
+        await send(rig, KEYS[8:12], "missing")
+        await run_loop_until(lambda: is_fetching_ahead(rig.parts))
+        assert not any(task.get_name().startswith("fetch ") for task in asyncio.all_tasks())
+        monkeypatch.setattr(AccessLog, "flush", flush)
+    assert tasks
+    assert not any(name.startswith("fetch ") for name in tasks)
 
 
 async def test_metrics_tell_what_became_of_plans(tmp_path: Path) -> None:

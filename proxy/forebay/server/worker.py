@@ -283,6 +283,7 @@ class Worker:
         if write_back is not None:
             await write_back.watch.stop(max(0.0, until - time.monotonic()), hurry)
         await self.parts.context.tasks.close()
+        await self.parts.jobs.prefetcher.close()  # at once: what it fetches without a task may go on in one
         if self._access_log is not None:
             await self._access_log.flush()  # not before: small PUTs under way are recorded as they are cancelled
         await self._close_parts()
@@ -290,7 +291,6 @@ class Worker:
 
     async def _close_parts(self) -> None:
         parts = self.parts
-        await parts.jobs.prefetcher.close()
         parts.jobs.warm_ups.close()
         if parts.writes.write_back is not None:
             await parts.writes.write_back.journal.close()
