@@ -173,12 +173,13 @@ class _OwnerConnection(OpeningConnection):
         return read
 
     def make_room(self, received: bytes, start: int, size: int) -> memoryview | None:
-        read = self._under_way.get(number_of(received, start, len(received)))
+        number = number_of(received, start, len(received))
+        read = self._under_way.get(number)
         if read is None:
             return None
         room = read.make_room(size)
         if room is None:  # its bytes are dropped, and the reader's task goes on
-            self.forget(number_of(received, start, len(received)))
+            self.forget(number)
             self._loop.call_soon(read.end, None)
         return room
 

@@ -9,9 +9,9 @@ here, and its reader fetches the rest.
 """
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from forebay.core.names import ObjectName
 from forebay.core.timers import Timers
@@ -23,12 +23,10 @@ from forebay.jobs.plans.plan_window import PlanWindow, WindowEntry
 from forebay.jobs.prefetch.prefetch_request import PrefetchLookup, PrefetchOutcome, PrefetchRequest
 from forebay.jobs.prefetch.prefetcher import PIECE
 from forebay.origin.origin_identity import OriginIdentity
+from forebay.peers.frames import Spawn
 
 FULL_PAUSE: Final = 0.05
 """Seconds until an entry without room is tried again, if nothing was read meanwhile."""
-
-Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], object]
-"""Starts a task that has an owner."""
 
 _log = logging.getLogger(__name__)
 
@@ -108,7 +106,9 @@ class EntryFetches:
             self._go_on(entry, identity, began, outcome)
             return
         try:
-            self._arrived(entry, began, outcome.stop)
+            self.retry.succeeded()
+            self._window.arrive(entry, outcome.stop)
+            self._settle(entry, began, is_known=True)
         finally:
             self._end(entry)
 
@@ -154,11 +154,6 @@ class EntryFetches:
         if outcome.ticket:
             entry.tickets.append(outcome.ticket)
             self.cached_in_row = 0
-
-    def _arrived(self, entry: WindowEntry, began: float, size: int) -> None:
-        self.retry.succeeded()
-        self._window.arrive(entry, size)
-        self._settle(entry, began, is_known=True)
 
     def _settle(self, entry: WindowEntry, began: float, *, is_known: bool) -> None:
         self._pace.entry_fetched(self._timers.time() - began, entry.size if is_known else None)

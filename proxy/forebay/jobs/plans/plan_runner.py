@@ -21,7 +21,7 @@ from forebay.core.names import ObjectName
 from forebay.core.plan_progress import PlanState
 from forebay.core.timers import Timers
 from forebay.jobs.plans.entry_access import EntryAccess
-from forebay.jobs.plans.entry_fetches import FULL_PAUSE, EntryFetches, Spawn
+from forebay.jobs.plans.entry_fetches import FULL_PAUSE, EntryFetches
 from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_counts import UNCOUNTED, PlanMetrics, RunnerCounts
 from forebay.jobs.plans.plan_entries import OrderedEntries
@@ -30,6 +30,7 @@ from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import SPREAD, PlanStart, PlanWindow, WindowEntry, tickets_of
 from forebay.jobs.plans.reader_search import ReaderSearch
 from forebay.jobs.prefetch.prefetch_request import PrefetchLookup
+from forebay.peers.frames import Spawn
 
 TICK_SECONDS: Final = 0.5
 MAX_FOUND: Final = 32

@@ -10,7 +10,6 @@ here takes the same turns, and ends with the same outcome, as by jobs.prefetch.p
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from forebay.core.byte_ranges import Span
@@ -24,13 +23,12 @@ from forebay.jobs.prefetch.prefetch_tickets import PrefetchTickets
 from forebay.metadata.direct_openings import DirectOpening, DirectOpenings
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.origin.turns.background_turns import BackgroundTurns
+from forebay.peers.frames import Spawn
 from forebay.policy.rules import Decision
 from forebay.storage.tiers import Tiers
 
 Fetch: TypeAlias = Callable[[PrefetchRequest], Coroutine[Any, Any, PrefetchOutcome]]
 """Fetches in a task."""
-Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], object]
-"""Starts a task that has an owner."""
 
 
 class _UnderWay(NamedTuple):
@@ -52,25 +50,20 @@ class DirectPrefetches:
         tickets: PrefetchTickets,
         turns_of: Callable[[str], BackgroundTurns],
         observe: Observe,
+        fetch: Fetch,
         spawn: Spawn,
     ) -> None:
-        """`turns_of`: those of the origin that has a bucket; raises S3Error. `spawn`: starts the tasks that go on."""
+        """`turns_of`: those of the origin that has a bucket; raises S3Error. `fetch`: goes on with an object that turns
+        out to need a task. `spawn`: starts that task."""
         self._openings, self._checksums = openings, checksums
         self._tiers, self._ahead, self._tickets = tiers, tiers.memory.ahead, tickets
-        self._turns_of, self._observe, self._spawn = turns_of, observe, spawn
+        self._turns_of, self._observe, self._fetch, self._spawn = turns_of, observe, fetch, spawn
         self._under_way: dict[DirectOpening, _UnderWay] = {}
 
-    def begin(
-        self,
-        request: PrefetchRequest,
-        decision: Decision,
-        span: Span,
-        fetch: Fetch,
-        on_end: OnOutcome,
-    ) -> bool:
+    def begin(self, request: PrefetchRequest, decision: Decision, span: Span, on_end: OnOutcome) -> bool:
         """Begins to fetch a whole object that there is room for. Returns False if it is for a task. `span`: the bytes
-        that are requested with its head. `fetch`: fetches it in a task, if that turns out to be needed. `on_end`:
-        called once, in a later turn of the loop, unless all is closed before."""
+        that are requested with its head. `on_end`: called once, in a later turn of the loop, unless all is closed
+        before."""
         name = request.name
         if decision.packed is not None or self._openings.heads.current(name) is not None:
             return False
@@ -81,7 +74,7 @@ class DirectPrefetches:
         if not turns.try_acquire(request.group):
             return False
         self._ahead.open_object(name)
-        opening = self._openings.begin(name, decision, span, BACKGROUND, partial(self._end, fetch))
+        opening = self._openings.begin(name, decision, span, BACKGROUND, self._end)
         if opening is None:
             self._close_object(request)
             turns.release(request.group)
@@ -89,7 +82,7 @@ class DirectPrefetches:
         self._under_way[opening] = _UnderWay(request, turns, self._tickets.drops, on_end)
         return True
 
-    def _end(self, fetch: Fetch, opening: DirectOpening) -> None:
+    def _end(self, opening: DirectOpening) -> None:
         request, turns, drops, on_end = self._under_way.pop(opening)
         turns.release(request.group)
         head = opening.head
@@ -106,7 +99,7 @@ class DirectPrefetches:
             outcome = PrefetchOutcome("unavailable", problem="its reader has ended")
             asyncio.get_running_loop().call_soon(on_end, outcome)
         elif head is None or ticket is None:
-            self._spawn(self._go_on(fetch, request, opening, on_end), f"fetch {request.name.key} ahead")
+            self._spawn(self._go_on(request, opening, on_end), f"fetch {request.name.key} ahead")
         else:
             outcome = PrefetchOutcome("fetched", head.size, head.size, head.size, ticket, "", 1, head.size)
             asyncio.get_running_loop().call_soon(on_end, outcome)
@@ -120,9 +113,9 @@ class DirectPrefetches:
         block = BlockId(request.name, head.generation, 0)
         return self._tickets.issue([block]) if self._ahead.claim(block, head.size) else None
 
-    async def _go_on(self, fetch: Fetch, request: PrefetchRequest, opening: DirectOpening, on_end: OnOutcome) -> None:
+    async def _go_on(self, request: PrefetchRequest, opening: DirectOpening, on_end: OnOutcome) -> None:
         try:
-            outcome = await fetch(request)
+            outcome = await self._fetch(request)
         finally:
             opening.abandon()  # unless it was taken over
         on_end(outcome)

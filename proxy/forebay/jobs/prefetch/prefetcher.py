@@ -28,7 +28,7 @@ from forebay.core.timers import Timers
 from forebay.fetch.block_source import BlockSource
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import OrderedBody
-from forebay.jobs.prefetch.direct_prefetches import DirectPrefetches, Spawn
+from forebay.jobs.prefetch.direct_prefetches import DirectPrefetches
 from forebay.jobs.prefetch.prefetch_request import OnOutcome, PrefetchOutcome, PrefetchRequest, PrefetchStatus
 from forebay.jobs.prefetch.prefetch_tickets import PrefetchTickets
 from forebay.jobs.prefetch.transient_failures import is_transient, is_transient_status
@@ -39,6 +39,7 @@ from forebay.metadata.resolution import ResolvedVersion
 from forebay.metadata.resolver import Resolver
 from forebay.origin.reads.read_outcomes import ErrorResponse, Uncacheable
 from forebay.origin.turns.background_turns import BackgroundTurns
+from forebay.peers.frames import Spawn
 from forebay.policy.rules import Decision, Rules
 from forebay.storage.memory.prefetched_blocks import PREFETCHED_OVERHEAD
 
@@ -72,7 +73,14 @@ class Prefetcher:
         self._on_bytes = on_bytes
         self._tickets = PrefetchTickets(source.tiers, timers, on_bytes)
         self._direct = DirectPrefetches(
-            openings, resolver.checksums, source.tiers, self._tickets, turns_of, source.observe, spawn
+            openings,
+            resolver.checksums,
+            source.tiers,
+            self._tickets,
+            turns_of,
+            source.observe,
+            self._fetch_in_turn,
+            spawn,
         )
 
     def __repr__(self) -> str:
@@ -122,8 +130,7 @@ class Prefetcher:
         decision = self._rules().decide(request.name)
         if not decision.accelerate or not self._has_room(request, decision):
             return False
-        first = self._first_span(request, decision)
-        return self._direct.begin(request, decision, first, self._fetch_in_turn, on_end)
+        return self._direct.begin(request, decision, self._first_span(request, decision), on_end)
 
     async def fetch(self, request: PrefetchRequest) -> PrefetchOutcome:
         """Fetches a piece, if there is room for it. Never raises ForebayError."""
